@@ -1,0 +1,157 @@
+"""``Program``: what is left of a model once TVM has done its part, and all that the emitter needs to know.
+
+Everything left of it in the walk speaks TVM, everything right of it speaks C. A program is a straight line of
+calls over buffers whose sizes are all known: no control flow, no allocation, no TVM object inside.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+Backend = Literal["tvm", "c7x", "mmalib"]
+Role = Literal["input", "output", "constant", "intermediate", "workspace"]
+
+#: dtype name -> (DLPack code, bits, bytes, C type). Booleans are stored as bytes 0 or 1.
+DTYPES: dict[str, tuple[int, int, int, str]] = {
+    "int8": (0, 8, 1, "int8_t"),
+    "int16": (0, 16, 2, "int16_t"),
+    "int32": (0, 32, 4, "int32_t"),
+    "int64": (0, 64, 8, "int64_t"),
+    "uint8": (1, 8, 1, "uint8_t"),
+    "uint16": (1, 16, 2, "uint16_t"),
+    "uint32": (1, 32, 4, "uint32_t"),
+    "uint64": (1, 64, 8, "uint64_t"),
+    "bool": (1, 8, 1, "uint8_t"),
+    "float32": (2, 32, 4, "float"),
+    "float64": (2, 64, 8, "double"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorType:
+    """A compact, row-major tensor: ``dtype`` is a key of ``DTYPES``, ``shape`` holds static dimensions (() is 0-d)."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.numel * DTYPES[self.dtype][2]
+
+    @property
+    def c_type(self) -> str:
+        return DTYPES[self.dtype][3]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Buffer:
+    """One piece of storage. Calls name buffers by ``name``; a name is unique in a program.
+
+    ``alias_of`` names the buffer whose bytes this one shows under another shape or dtype (a reshape); an alias has
+    no storage of its own, and chains are resolved before a program is made.
+    """
+
+    name: str
+    type: TensorType
+    role: Role
+    alias_of: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constant:
+    """The value behind a buffer of role ``constant``; ``data`` is C-contiguous and matches the buffer's type."""
+
+    buffer: str
+    data: np.ndarray = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
+    """One C function of lib0.c.
+
+    ``source`` is the complete ``static int32_t <symbol>(...)`` definition; its parameters are the inputs, then the
+    outputs, then (if ``workspace_bytes``) one ``uint8_t*`` of scratch memory. ``params`` lists the tensor types of
+    inputs and outputs in parameter order. An ``extern`` kernel has an empty ``source``: the firmware provides it.
+    """
+
+    symbol: str
+    source: str
+    params: tuple[TensorType, ...]
+    num_outputs: int
+    backend: Backend
+    workspace_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """Where a call comes from: the Relax operators fused into it, the nodes of the exported graph, and the user's
+    source lines (``file:line``, the file relative to the model's folder, or a package path)."""
+
+    relax_ops: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    source: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """One step: run ``kernel`` on ``inputs``, writing ``outputs`` (buffer names). ``scalars`` are C literals appended
+    to the pointer arguments of an extern kernel. ``macs`` counts multiply-accumulates, 0 where it has no meaning."""
+
+    kernel: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    workspace: str | None = None
+    scalars: tuple[str, ...] = ()
+    name: str = ""
+    macs: int = 0
+    provenance: Provenance = Provenance()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Port:
+    """An input or output as the user sees it: ``name`` from the model, ``buffer`` the storage behind it.
+
+    Two outputs may name the same buffer, and an output may name an input or a constant: the emitter copies.
+    """
+
+    name: str
+    buffer: str
+    type: TensorType
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A compiled model before addresses are known."""
+
+    name: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    buffers: tuple[Buffer, ...]
+    constants: tuple[Constant, ...]
+    kernels: tuple[Kernel, ...]
+    calls: tuple[Call, ...]
+
+    def buffer(self, name: str) -> Buffer:
+        """The buffer called ``name``; KeyError when there is none."""
+        return self._by_name[name]
+
+    @property
+    def _by_name(self) -> dict[str, Buffer]:
+        cached = self.__dict__.get("_buffer_index")
+        if cached is None:
+            cached = {b.name: b for b in self.buffers}
+            object.__setattr__(self, "_buffer_index", cached)
+        return cached  # type: ignore[no-any-return]
+
+    def storage(self, name: str) -> Buffer:
+        """The buffer that owns the bytes of ``name`` (itself unless it is an alias)."""
+        buffer = self.buffer(name)
+        return self.buffer(buffer.alias_of) if buffer.alias_of is not None else buffer

@@ -1,0 +1,247 @@
+"""The build directory: the names of its files, its manifest, and how a stage writes into it.
+
+A stage writes every file under a private temporary folder inside the build directory. Only when the whole stage
+has succeeded do the files move to their final names and does the manifest record them, so a failure, a full disk
+or Ctrl-C never leaves a half-written artefact under a name that a later stage would read.
+
+Nothing here writes a time, a host name or an absolute path (docs/reproducibility in docs/how-it-works.md).
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from c7x.errors import C7xError, WorkspaceError
+from c7x.version import __version__
+
+MANIFEST = "manifest.json"
+MANIFEST_VERSION = 1
+
+#: Stages in the order of the walk; a stage that runs again removes what later stages made from its old output.
+STAGES: tuple[str, ...] = ("export", "quantize", "import", "codegen", "build", "run", "profile", "visualize")
+
+#: Which command writes a file, for "run ... first" hints.
+PRODUCERS: Mapping[str, str] = {
+    "model.pt2": "c7x export",
+    "model.int8.pt2": "c7x quantize",
+    "model.int16.pt2": "c7x quantize",
+    "model.relax": "c7x import",
+    "model.params.npz": "c7x import",
+    "lib0.c": "c7x codegen",
+    "devc.c": "c7x codegen",
+    "weights.bin": "c7x codegen",
+    "io.json": "c7x codegen",
+    "layers.json": "c7x codegen",
+    "cg_dsp": "c7x build",
+    "lib0.out": "c7x build",
+    "input.bin": "c7x run",
+    "output.bin": "c7x run",
+}
+
+
+def sha256_file(path: Path) -> str:
+    """Hex SHA-256 of a file's bytes."""
+    with path.open("rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+def dump_json(value: Any) -> str:
+    """The one way this project writes JSON to a file: sorted keys, two spaces, a final newline."""
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _os_error(action: str, path: Path, error: OSError) -> WorkspaceError:
+    hint = "choose another folder with -o"
+    cause: str | None = error.strerror
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        cause = "no space is left on the device"
+        hint = "free some space, or choose a folder on another device with -o"
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        hint = "choose a folder you may write to with -o"
+    return WorkspaceError(f"cannot {action} {path}", cause=cause, hint=hint)
+
+
+@dataclass
+class StageRun:
+    """What a running stage writes to; made by ``Workspace.stage``."""
+
+    name: str
+    folder: Path
+    tools: dict[str, str] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    #: Manifest keys outside the stage's record that this stage sets (``target``, ``board``, ``mode``, ``model``).
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def path(self, name: str) -> Path:
+        """Where to write the file ``name`` (a relative path); its folder exists."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def write_text(self, name: str, text: str) -> None:
+        self.path(name).write_text(text, encoding="utf-8", newline="\n")
+
+    def write_bytes(self, name: str, data: bytes) -> None:
+        self.path(name).write_bytes(data)
+
+    def write_json(self, name: str, value: Any) -> None:
+        self.write_text(name, dump_json(value))
+
+
+class Workspace:
+    """A build directory.
+
+    Args:
+        root: the folder; it is created by the first stage that succeeds in writing.
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(root)
+
+    def __repr__(self) -> str:
+        return f"Workspace({str(self.root)!r})"
+
+    def path(self, name: str) -> Path:
+        return self.root / name
+
+    def has(self, name: str) -> bool:
+        return self.path(name).is_file()
+
+    def require(self, name: str) -> Path:
+        """The path of an existing file.
+
+        Raises:
+            WorkspaceError: the folder or the file is missing; the hint names the command that makes it.
+        """
+        path = self.path(name)
+        if path.is_file():
+            return path
+        producer = PRODUCERS.get(name, "c7x compile")
+        if not self.root.is_dir():
+            raise WorkspaceError(
+                f"there is no build directory {self.root}",
+                cause="nothing was compiled into it, or the path is misspelt",
+                hint=f"c7x compile model.py -o {self.root}",
+            )
+        raise WorkspaceError(
+            f"{self.root} holds no {name}",
+            cause=f"the stage that writes it ({producer}) has not run here, or the file was removed",
+            hint=f"run {producer} for this build directory, or c7x compile for all stages",
+        )
+
+    def read_json(self, name: str) -> Any:
+        """The parsed content of a JSON file of the build directory (WorkspaceError when missing or damaged)."""
+        path = self.require(name)
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise WorkspaceError(
+                f"{path} is not valid JSON",
+                cause=str(error),
+                hint=f"run {PRODUCERS.get(name, 'c7x compile')} again",
+            ) from error
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The manifest; an empty one when no stage has run yet."""
+        if not self.has(MANIFEST):
+            return {"version": MANIFEST_VERSION, "c7x": __version__, "stages": []}
+        manifest = self.read_json(MANIFEST)
+        if not isinstance(manifest, dict) or manifest.get("version") != MANIFEST_VERSION:
+            raise WorkspaceError(
+                f"{self.path(MANIFEST)} is not a manifest of this version of c7x",
+                cause="the folder was made by another version, or is not a build directory",
+                hint="compile into an empty folder with -o",
+            )
+        return manifest
+
+    def edited(self, name: str) -> bool:
+        """Whether the file differs from what the stage that wrote it recorded (users may edit between stages)."""
+        for record in self.manifest["stages"]:
+            if name in record["outputs"] and self.has(name):
+                return bool(sha256_file(self.path(name)) != record["outputs"][name])
+        return False
+
+    @contextmanager
+    def stage(self, name: str, *, inputs: Sequence[str | Path] = ()) -> Iterator[StageRun]:
+        """Run one stage: write through the ``StageRun``, and all files appear at once when the block ends.
+
+        Args:
+            name: one of ``STAGES``.
+            inputs: files the stage reads: names inside the build directory, or paths outside it
+                (recorded by file name only).
+
+        Raises:
+            WorkspaceError: the folder cannot be written; any ``C7xError`` from the block passes with its stage set.
+        """
+        records: dict[str, str] = {}
+        for item in inputs:
+            path = item if isinstance(item, Path) else self.require(item)
+            if path.is_file():
+                records[path.name if isinstance(item, Path) else item] = sha256_file(path)
+        created = not self.root.exists()
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(prefix=f".c7x-{name}-", dir=self.root))
+        except OSError as error:
+            raise _os_error("write into", self.root, error) from error
+        run = StageRun(name=name, folder=folder)
+        try:
+            yield run
+            self._commit(run, records)
+        except C7xError as error:
+            error.stage = error.stage or name
+            raise
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+                failed = _os_error("write into", self.root, error)
+                failed.stage = name
+                raise failed from error
+            raise
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            if created and self.root.is_dir() and not any(self.root.iterdir()):
+                self.root.rmdir()
+
+    def _commit(self, run: StageRun, inputs: dict[str, str]) -> None:
+        manifest = self.manifest
+        later = STAGES[STAGES.index(run.name) :]
+        kept, dropped = [], []
+        for record in manifest["stages"]:
+            (dropped if record["name"] in later else kept).append(record)
+        written = sorted(p.relative_to(run.folder).as_posix() for p in run.folder.rglob("*") if p.is_file())
+        outputs = {name: sha256_file(run.folder / name) for name in written}
+        stale = {name for record in dropped for name in record["outputs"]} - outputs.keys()
+        for name in sorted(stale):
+            self.path(name).unlink(missing_ok=True)
+        for name in written:
+            target = self.path(name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(run.folder / name, target)
+        kept.append(
+            {
+                "name": run.name,
+                "inputs": dict(sorted(inputs.items())),
+                "outputs": outputs,
+                "tools": dict(sorted(run.tools.items())),
+                "options": dict(sorted(run.options.items())),
+            }
+        )
+        manifest["stages"] = kept
+        manifest["c7x"] = __version__
+        manifest.update(run.facts)
+        if epoch := os.environ.get("SOURCE_DATE_EPOCH"):
+            manifest["source_date_epoch"] = int(epoch)
+        temporary = run.folder / MANIFEST
+        temporary.write_text(dump_json(manifest), encoding="utf-8")
+        os.replace(temporary, self.path(MANIFEST))
