@@ -1,0 +1,234 @@
+"""Operators to TIR loops: TVM's legalisation, with our own where TVM's computes something else than PyTorch.
+
+The node for a floating maximum or minimum in what leaves here is always ``tirx.Max``/``tirx.Min``, never a select on
+a comparison, and the printer writes both as helpers that propagate NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tvm
+from tvm import relax, te, tirx, topi
+
+from c7x.errors import UnsupportedError
+from c7x.graph.line import KERNEL_PREFIX, dtype_of, load_origins, op_name, shape_of, straight_line
+
+LegalizeFunc = Callable[[relax.BlockBuilder, Any], Any]
+
+
+def _pairs(values: Any, n: int) -> list[int]:
+    found = [int(v) for v in values]
+    return found * n if len(found) == 1 else found
+
+
+def _lowest(dtype: str) -> Any:
+    """The identity of a maximum: minus infinity, so that a window of minus infinities stays one."""
+    if dtype.startswith("float"):
+        return tirx.const(float("-inf"), dtype)
+    return te.min_value(dtype)
+
+
+def _highest(dtype: str) -> Any:
+    return tirx.const(float("inf"), dtype) if dtype.startswith("float") else te.max_value(dtype)
+
+
+def _max_reducer(dtype: str) -> Any:
+    return te.comm_reducer(lambda a, b: te.max(a, b), lambda _: _lowest(dtype), name="maximum")
+
+
+def _min_reducer(dtype: str) -> Any:
+    return te.comm_reducer(lambda a, b: te.min(a, b), lambda _: _highest(dtype), name="minimum")
+
+
+# --- pooling ----------------------------------------------------------------------------------------------------
+
+
+def _window_axes(layout: str) -> list[int]:
+    return [i for i, c in enumerate(layout) if c in "DHW"]
+
+
+def _max_pool(bb: relax.BlockBuilder, call: Any) -> Any:
+    """Maximum over windows; padding is the identity, NaN in a window wins (PyTorch's max_pool)."""
+    attrs = call.attrs
+    axes = _window_axes(str(attrs.layout))
+    n = len(axes)
+    kernel, strides = _pairs(attrs.pool_size, n), _pairs(attrs.strides, n)
+    dilation, padding = _pairs(attrs.dilation, n), _pairs(attrs.padding, 2 * n)
+    out_shape, dtype = shape_of(call), dtype_of(call)
+    size = shape_of(call.args[0])
+
+    def compute(data: te.Tensor) -> te.Tensor:
+        window = [te.reduce_axis((0, k), name=f"k{i}") for i, k in enumerate(kernel)]
+
+        def element(*index: Any) -> Any:
+            where = list(index)
+            inside = []
+            for i, axis in enumerate(axes):
+                reach = (out_shape[axis] - 1) * strides[i] + (kernel[i] - 1) * dilation[i] - padding[i]
+                position = index[axis] * strides[i] + window[i] * dilation[i] - padding[i]
+                if padding[i] > 0:
+                    inside.append(position >= 0)
+                if reach >= size[axis]:
+                    inside.append(position < size[axis])
+                where[axis] = position
+            value = data(*where)
+            if inside:
+                value = tirx.if_then_else(tirx.all(*inside), value, _lowest(dtype))
+            return _max_reducer(dtype)(value, axis=window)
+
+        return te.compute(out_shape, element, name="max_pool", tag="pool_max")
+
+    return bb.call_te(compute, call.args[0], primfunc_name_hint="max_pool")
+
+
+def _avg_pool(bb: relax.BlockBuilder, call: Any) -> Any:
+    """Mean over windows with PyTorch's divisor: the window cut to the padded input (count_include_pad), or to the
+    input itself."""
+    attrs = call.attrs
+    axes = _window_axes(str(attrs.layout))
+    n = len(axes)
+    kernel, strides = _pairs(attrs.pool_size, n), _pairs(attrs.strides, n)
+    padding = _pairs(attrs.padding, 2 * n)
+    out_shape, dtype = shape_of(call), dtype_of(call)
+    size = shape_of(call.args[0])
+    include_pad = bool(attrs.count_include_pad)
+
+    def cut(index: Any, i: int, low: int, high: int) -> Any:
+        """Length of window ``index`` along window axis ``i`` inside [low, high)."""
+        begin = index * strides[i] - padding[i]
+        return tirx.min(begin + kernel[i], high) - tirx.max(begin, low)
+
+    def compute(data: te.Tensor) -> te.Tensor:
+        window = [te.reduce_axis((0, k), name=f"k{i}") for i, k in enumerate(kernel)]
+
+        def total(*index: Any) -> Any:
+            where = list(index)
+            inside = []
+            for i, axis in enumerate(axes):
+                position = index[axis] * strides[i] + window[i] - padding[i]
+                if padding[i] > 0:
+                    inside.append(position >= 0)
+                if (out_shape[axis] - 1) * strides[i] + kernel[i] - 1 - padding[i] >= size[axis]:
+                    inside.append(position < size[axis])
+                where[axis] = position
+            value = data(*where)
+            if inside:
+                value = tirx.if_then_else(tirx.all(*inside), value, tirx.const(0, dtype))
+            return te.sum(value, axis=window)
+
+        sums = te.compute(out_shape, total, name="pool_sum", tag="pool_sum")
+
+        def mean(*index: Any) -> Any:
+            count: Any = tirx.const(1, "int32")
+            constant = 1
+            for i, axis in enumerate(axes):
+                pad_after = padding[n + i]
+                last_end = (out_shape[axis] - 1) * strides[i] - padding[i] + kernel[i]
+                low, high = (-padding[i], size[axis] + pad_after) if include_pad else (0, size[axis])
+                if last_end <= high and low <= -padding[i]:
+                    constant *= kernel[i]
+                else:
+                    count = count * cut(index[axis], i, low, high).astype("int32")
+            return sums(*index) / (count * constant).astype(dtype)
+
+        return te.compute(out_shape, mean, name="avg_pool", tag=topi.tag.ELEMWISE)
+
+    return bb.call_te(compute, call.args[0], primfunc_name_hint="avg_pool")
+
+
+# --- element by element -----------------------------------------------------------------------------------------
+
+
+def _relu6(bb: relax.BlockBuilder, call: Any) -> Any:
+    return bb.call_te(lambda x: topi.clip(x, 0.0, 6.0), call.args[0], primfunc_name_hint="relu6")
+
+
+def _round(bb: relax.BlockBuilder, call: Any) -> Any:
+    """Half to even, as PyTorch rounds."""
+    return bb.call_te(
+        lambda x: te.compute(x.shape, lambda *i: tirx.nearbyint(x(*i)), name="round", tag=topi.tag.ELEMWISE),
+        call.args[0],
+        primfunc_name_hint="round",
+    )
+
+
+# --- reductions -------------------------------------------------------------------------------------------------
+
+
+def _extreme(reducer: Callable[[str], Any], hint: str) -> LegalizeFunc:
+    def legalize(bb: relax.BlockBuilder, call: Any) -> Any:
+        dtype = dtype_of(call)
+        shape = shape_of(call.args[0])
+        given = call.attrs.axis
+        axes = sorted({int(a) % len(shape) for a in given}) if given is not None else list(range(len(shape)))
+        keepdims = bool(call.attrs.keepdims)
+        out_shape = shape_of(call)
+
+        def compute(data: te.Tensor) -> te.Tensor:
+            reduced = {a: te.reduce_axis((0, shape[a]), name=f"k{a}") for a in axes}
+
+            def element(*index: Any) -> Any:
+                rest = list(index)
+                if not keepdims:
+                    for a in axes:
+                        rest.insert(a, None)
+                where = [reduced[a] if a in reduced else rest[a] for a in range(len(shape))]
+                return reducer(dtype)(data(*where), axis=list(reduced.values()))
+
+            return te.compute(out_shape, element, name=hint, tag=topi.tag.COMM_REDUCE)
+
+        if not axes or dtype == "bool":
+            f = topi.max if hint == "max" else topi.min
+            return bb.call_te(f, call.args[0], call.attrs.axis, keepdims, primfunc_name_hint=hint)
+        return bb.call_te(compute, call.args[0], primfunc_name_hint=hint)
+
+    return legalize
+
+
+LEGALIZE: dict[str, LegalizeFunc] = {
+    "relax.nn.max_pool1d": _max_pool,
+    "relax.nn.max_pool2d": _max_pool,
+    "relax.nn.max_pool3d": _max_pool,
+    "relax.nn.avg_pool1d": _avg_pool,
+    "relax.nn.avg_pool2d": _avg_pool,
+    "relax.nn.avg_pool3d": _avg_pool,
+    "relax.nn.relu6": _relu6,
+    "relax.round": _round,
+    "relax.max": _extreme(_max_reducer, "max"),
+    "relax.min": _extreme(_min_reducer, "min"),
+}
+
+
+def check_lowered(mod: tvm.IRModule) -> None:
+    """Refuse, by name, every operator that is left without loops.
+
+    Raises:
+        UnsupportedError: naming the operators, and the nodes of the exported graph that they come from.
+    """
+    origins = load_origins(mod["main"])
+    left: dict[str, list[str]] = {}
+    for var, value in straight_line(mod["main"]):
+        op = op_name(value)
+        if op is None or op == "call_tir":
+            continue
+        if op == "call_dps_packed" and str(value.args[0].global_symbol).startswith(KERNEL_PREFIX):
+            continue
+        name = str(var.name)
+        nodes = origins[name].nodes if name in origins else (name,)
+        left.setdefault(op, []).extend(nodes)
+    if left:
+        listed = "; ".join(f"{op} ({', '.join(nodes)})" for op, nodes in sorted(left.items()))
+        raise UnsupportedError(
+            f"no loops are known for: {listed}",
+            cause="neither TVM nor c7x lowers these operators to C",
+            hint="replace the operation in the model by simpler ones, or move it out of the exported part",
+        )
+
+
+def legalize(mod: tvm.IRModule) -> tvm.IRModule:
+    """Every operator as a call of a PrimFunc; kernels of ours stay."""
+    mod = relax.transform.LegalizeOps(LEGALIZE)(mod)
+    check_lowered(mod)
+    return mod

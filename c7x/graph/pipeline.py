@@ -1,0 +1,73 @@
+"""The graph stage as a table of contents: imported Relax in, what codegen reads out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import tvm
+
+from c7x.graph.fold import fold_constants
+from c7x.graph.fuse import fuse, lower_calls
+from c7x.graph.legalize import legalize
+from c7x.graph.line import start
+
+
+class TargetLike(Protocol):
+    """What the passes ask of a target (``c7x.target.Target``)."""
+
+    mcpu: str
+    mmalib: bool
+
+
+GraphPass = Callable[[tvm.IRModule], tvm.IRModule]
+
+#: Our passes in order.
+PASSES: tuple[tuple[str, GraphPass], ...] = (
+    ("start", start),
+    ("fold_constants", fold_constants),
+    ("legalize", legalize),
+    ("fuse", fuse),
+    ("lower_calls", lower_calls),
+)
+
+
+def tvm_target() -> tvm.target.Target:
+    """The target of public TVM that stands behind every target of ours: plain C."""
+    return tvm.target.Target({"kind": "c"})
+
+
+def get_default_pipeline(target: Any = None) -> tvm.ir.transform.Pass:
+    """The passes from an imported Relax module to what codegen reads.
+
+    Args:
+        target: a ``c7x.target.Target``; None means the default target.
+
+    Returns:
+        One pass over an ``IRModule`` whose ``main`` holds its parameters as constants. It raises
+        ``UnsupportedError`` for operators that cannot be lowered.
+    """
+    del target
+
+    @tvm.ir.transform.module_pass(opt_level=0, name="c7x.default_pipeline")
+    def run(mod: tvm.IRModule, context: Any) -> tvm.IRModule:
+        del context
+        with tvm_target():
+            for _, step in PASSES:
+                mod = step(mod)
+        return mod
+
+    return run
+
+
+def lower_graph(mod: tvm.IRModule, target: TargetLike | None = None) -> tvm.IRModule:
+    """Run the default pipeline.
+
+    Raises:
+        UnsupportedError: an operator cannot be lowered, or a dimension is not known at compile time.
+    """
+    # Called step by step rather than through the pass: an error keeps its class and its fields.
+    with tvm_target():
+        for _, step in PASSES:
+            mod = step(mod)
+    return mod
