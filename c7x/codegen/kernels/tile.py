@@ -1,0 +1,239 @@
+"""The register tile under convolution, matrix product and Winograd: P pixels times V vectors of output channels.
+
+Every product these kernels compute has one form: for each of M output rows ("pixels"), sum over T taps of L
+contiguous floats, times weights packed as [block][tap][L][V * 8]. A pixel's floats start at an offset that is either
+linear in its index or made of a row and a column (``PixelMap``); a tap adds a constant. Accumulators have names of
+their own, since arrays of vectors end up on the stack.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from c7x.codegen.kernels.base import ACTIVATIONS, LANES, ceil_div
+
+
+@dataclass(frozen=True, kw_only=True)
+class PixelMap:
+    """Where output pixel p starts in the source: ``p * step``, or ``p / width * row + p % width * step``.
+
+    All in floats. ``width`` is 0 for the linear form.
+    """
+
+    step: int
+    width: int = 0
+    row: int = 0
+
+    def offset(self, pixel: str) -> str:
+        if self.width == 0:
+            return f"({pixel}) * {self.step}"
+        return f"({pixel}) / {self.width} * {self.row} + ({pixel}) % {self.width} * {self.step}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taps:
+    """The sum: ``rows`` x ``cols`` taps at the given distances (in floats), ``length`` contiguous floats at each."""
+
+    rows: int = 1
+    row_step: int = 0
+    cols: int = 1
+    col_step: int = 0
+    length: int
+
+    @property
+    def total(self) -> int:
+        return self.rows * self.cols * self.length
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blocks:
+    """How output channels are cut: ``pairs`` blocks of ``main`` vectors, then at most one of ``last`` vectors."""
+
+    channels: int
+    main: int
+    pairs: int
+    last: int
+
+    @property
+    def vectors(self) -> int:
+        return self.pairs * self.main + self.last
+
+    @property
+    def tail(self) -> int:
+        """Channels in the last vector of the last block, 1 to 8."""
+        return self.channels - (ceil_div(self.channels, LANES) - 1) * LANES
+
+    @property
+    def kinds(self) -> tuple[int, ...]:
+        """The block widths that occur, widest use first."""
+        return tuple(v for v, n in ((self.main, self.pairs), (self.last, 1)) if v and n)
+
+
+def choose_blocks(channels: int, pixels: int) -> Blocks:
+    """Cut ``channels`` so that no vector is computed in vain: twos, and one three when their number is odd.
+
+    With few pixels a weight is used too rarely to hide the latency of its addition, so blocks get wider instead.
+    """
+    vectors = ceil_div(channels, LANES)
+    main = 2 if pixels > 3 else 4 if pixels > 1 else 8
+    last = vectors % main
+    if main == 2 and last:
+        last = min(vectors, 3)
+    return Blocks(channels=channels, main=main, pairs=(vectors - last) // main, last=last)
+
+
+#: Vectors in a block -> pixels in a tile, best first. Sixteen registers hold 12 accumulators, the weights of a step
+#: and one broadcast input; fewer than eight accumulators cannot hide the latency of the addition.
+TILE_PIXELS: dict[int, tuple[int, ...]] = {1: (8, 7, 6, 5), 2: (6, 5, 4), 3: (4, 3), 4: (3, 2)}
+
+
+def choose_pixels(vectors: int, pixels: int) -> int:
+    """Pixels in a tile for blocks of ``vectors``: the candidate that computes the fewest pixels twice."""
+    candidates = [p for p in TILE_PIXELS.get(vectors, ()) if p <= pixels]
+    if not candidates:
+        return min(pixels, TILE_PIXELS.get(vectors, (1,))[0])
+    return min(candidates, key=lambda p: (ceil_div(pixels, p) * (p * vectors + (2.0 if p * vectors < 10 else 0.5)), -p))
+
+
+def pack_panels(weights: np.ndarray, blocks: Blocks) -> np.ndarray:
+    """Weights [channels, K] as panels [block][K][vectors * 8], channels padded with zeros, flattened.
+
+    K runs in the order the kernel walks its taps.
+    """
+    channels, k = weights.shape
+    padded = np.zeros((blocks.vectors * LANES, k), dtype=np.float32)
+    padded[:channels] = weights
+    split = blocks.pairs * blocks.main * LANES
+    parts = []
+    if blocks.pairs:
+        parts.append(padded[:split].reshape(blocks.pairs, blocks.main * LANES, k).transpose(0, 2, 1).ravel())
+    if blocks.last:
+        parts.append(padded[split:].T.ravel())
+    return np.ascontiguousarray(np.concatenate(parts))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Epilogue:
+    """What happens to a sum before it is stored: + bias, + residual, activation."""
+
+    bias: bool = False
+    residual: bool = False
+    activation: str | None = None
+
+
+def block_function(
+    *, suffix: str, vectors: int, pixels: int, total: int, taps: Taps, source: PixelMap, out_step: int, tail: int,
+    epilogue: Epilogue,
+) -> str:  # fmt: skip
+    """A static function that computes one block of output channels for the pixels [first, last).
+
+    ``src``, ``bias``, ``res`` and ``dst`` point at pixel 0 and the block's first channel; pixel p of the output lies
+    at ``p * out_step``. The last tile is moved back so that it ends at ``total``: pixels in the overlap are computed
+    twice with the same result. ``tail`` < 8 adds a parameter: how many channels the block's last vector stores.
+    """
+    parameters = ["const float* C7X_RESTRICT src", "const float* C7X_RESTRICT weights"]
+    if epilogue.bias:
+        parameters.append("const float* C7X_RESTRICT bias")
+    if epilogue.residual:
+        parameters.append("const float* C7X_RESTRICT res")
+    parameters += ["float* C7X_RESTRICT dst", "int32_t first", "int32_t last"]
+    if tail < LANES:
+        parameters.append("int32_t tail")
+    out: list[str] = [f"static void @SYMBOL@_{suffix}({', '.join(parameters)}) {{"]
+    put = out.append
+
+    def load(base: str, v: int) -> str:
+        if v == vectors - 1 and tail < LANES:
+            return f"c7x_load8_n({base} + {v * LANES}, tail)"
+        return f"c7x_load8({base} + {v * LANES})"
+
+    each = [(p, v) for p in range(pixels) for v in range(vectors)]
+    for v in range(vectors):
+        put(f"  const c7x_f32x8 b{v} = {load('bias', v) if epilogue.bias else 'c7x_splat8(0.0f)'};")
+    put(f"  for (int32_t tile = first; tile < last; tile += {pixels}) {{")
+    put(f"    const int32_t p0 = tile < {total - pixels} ? tile : {total - pixels};")
+    put("    const float* w = weights;")
+    for p in range(pixels):
+        put(f"    const float* const s{p} = src + ({source.offset(f'p0 + {p}' if p else 'p0')});")
+    for p in range(pixels):
+        put("    c7x_f32x8 " + ", ".join(f"a{p}_{v} = b{v}" for v in range(vectors)) + ";")
+    index = "k"
+    if taps.rows > 1:
+        put(f"    for (int32_t r = 0; r < {taps.rows}; ++r)")
+        index = f"r * {taps.row_step} + " + index
+    if taps.cols > 1:
+        put(f"    for (int32_t c = 0; c < {taps.cols}; ++c)")
+        index = f"c * {taps.col_step} + " + index
+    put(f"    for (int32_t k = 0; k < {taps.length}; ++k) {{")
+    for v in range(vectors):
+        put(f"      const c7x_f32x8 w{v} = c7x_load8(w + {v * LANES});")
+    put("      c7x_f32x8 x;")
+    for p in range(pixels):
+        put(f"      x = c7x_splat8(s{p}[{index}]);")
+        for v in range(vectors):
+            put(f"      a{p}_{v} = c7x_fma8(x, w{v}, a{p}_{v});")
+    put(f"      w += {vectors * LANES};")
+    put("    }")
+    put(f"    float* const d = dst + p0 * {out_step};")
+    if epilogue.residual:
+        put(f"    const float* const q = res + p0 * {out_step};")
+    activation = ACTIVATIONS[epilogue.activation]
+    for p, v in each:
+        value = f"a{p}_{v}"
+        if epilogue.residual:
+            value = f"{value} + {load(f'q + {p * out_step}' if p else 'q', v)}"
+        if activation:
+            value = f"{activation}({value})"
+        target = f"d + {p * out_step + v * LANES}"
+        if v == vectors - 1 and tail < LANES:
+            put(f"    c7x_store8_n({target}, {value}, tail);")
+        else:
+            put(f"    c7x_store8({target}, {value});")
+    put("  }")
+    put("}")
+    return "\n".join(out) + "\n"
+
+
+def panel_product(
+    *, blocks: Blocks, pixels: int, taps: Taps, source: PixelMap, out_step: int, epilogue: Epilogue, chunk: int
+) -> tuple[str, str]:
+    """The block functions, and the statements that call them for all blocks and pixels.
+
+    The statements read ``src``, ``wts``, ``bias``, ``res`` and ``dst`` (those that the epilogue needs), each pointing
+    at pixel 0 and channel 0. ``chunk`` pixels are done for all blocks before the next chunk, so that their inputs
+    stay in the cache while the weights pass by.
+    """
+    functions: list[str] = []
+    calls: list[str] = []
+    single = len(blocks.kinds) == 1
+    for kind in blocks.kinds:
+        is_last = single or kind is blocks.kinds[-1]
+        tail = blocks.tail if is_last else LANES
+        tile = choose_pixels(kind, pixels)
+        functions.append(
+            block_function(
+                suffix=f"block{kind}", vectors=kind, pixels=tile, total=pixels, taps=taps, source=source,
+                out_step=out_step, tail=tail, epilogue=epilogue,
+            )
+        )
+        start = 0 if kind == blocks.main and blocks.pairs else blocks.pairs
+        count = blocks.pairs if kind == blocks.main and blocks.pairs else 1
+        base = start * blocks.main
+        args = ["src", f"wts + (b * {kind} + {base}) * {taps.total * LANES}"]
+        channel = f"(b * {kind} + {base}) * {LANES}"
+        if epilogue.bias:
+            args.append(f"bias + {channel}")
+        if epilogue.residual:
+            args.append(f"res + {channel}")
+        args += [f"dst + {channel}", "m", "end"]
+        if tail < LANES:
+            args.append(f"b == {count - 1} ? {tail} : {LANES}" if count > 1 else str(tail))
+        calls.append(f"for (int32_t b = 0; b < {count}; ++b) @SYMBOL@_block{kind}({', '.join(args)});")
+    chunk = min(chunk, pixels)
+    lines = [f"for (int32_t m = 0; m < {pixels}; m += {chunk}) {{"]
+    lines.append(f"  const int32_t end = m + {chunk} < {pixels} ? m + {chunk} : {pixels};")
+    lines += [f"  {c}" for c in calls]
+    lines.append("}")
+    return "\n".join(functions), "\n".join(lines)
