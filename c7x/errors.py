@@ -6,7 +6,8 @@ The list of classes and codes is kept in docs/errors.md, and a unit test holds t
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 
 class C7xError(Exception):
@@ -30,6 +31,8 @@ class C7xError(Exception):
         self.cause = cause
         self.hint = hint
         self.stage = stage
+        #: What a script may want beside the sentence, as JSON values (the figures of a failed comparison, say).
+        self.details: dict[str, Any] | None = None
 
     def __str__(self) -> str:
         parts = [self.message]
@@ -39,9 +42,9 @@ class C7xError(Exception):
             parts.append(f"hint: {self.hint}")
         return "\n".join(parts)
 
-    def to_json(self) -> dict[str, str | None]:
-        """The error object of the ``--json`` contract."""
-        return {
+    def to_json(self) -> dict[str, Any]:
+        """The error object of the ``--json`` contract; ``details`` is there only when the error has some."""
+        fields: dict[str, Any] = {
             "status": "error",
             "error": type(self).__name__,
             "message": self.message,
@@ -49,9 +52,12 @@ class C7xError(Exception):
             "hint": self.hint,
             "stage": self.stage,
         }
+        if self.details is not None:
+            fields["details"] = self.details
+        return fields
 
 
-class CheckFailed(C7xError):
+class CheckFailed(C7xError):  # noqa: N818 - the check did its work; only its answer is no
     """A comparison or check was carried out and its answer is no."""
 
     exit_code = 1
@@ -121,3 +127,41 @@ class DisagreementError(C7xError):
     """c7x's own check found that a lowered model computes something else than PyTorch."""
 
     exit_code = 13
+
+
+class InternalError(C7xError):
+    """c7x itself failed in a way nobody foresaw; the traceback is kept for a bug report."""
+
+    exit_code = 14
+
+
+#: Ctrl-C; not a class of error, but every command may end with it.
+EXIT_INTERRUPTED = 130
+
+
+def error_classes() -> tuple[type[C7xError], ...]:
+    """Every class of error, ``C7xError`` first, then in the order of their exit codes."""
+
+    def walk(cls: type[C7xError]) -> Iterator[type[C7xError]]:
+        yield cls
+        for child in cls.__subclasses__():
+            if child.__module__ == __name__:
+                yield from walk(child)
+
+    return tuple(sorted(walk(C7xError), key=lambda cls: (cls is not C7xError, cls.exit_code)))
+
+
+def error_from_json(value: Mapping[str, Any]) -> C7xError:
+    """The error that ``C7xError.to_json`` described, of the same class; an unknown class gives an ``InternalError``."""
+    by_name = {cls.__name__: cls for cls in error_classes()}
+    cls = by_name.get(str(value.get("error")), InternalError)
+
+    def text(key: str) -> str | None:
+        item = value.get(key)
+        return None if item is None else str(item)
+
+    error = cls(
+        text("message") or "an error without a message", cause=text("cause"), hint=text("hint"), stage=text("stage")
+    )
+    error.details = value.get("details")
+    return error

@@ -1,0 +1,478 @@
+"""The command line: parses, calls, renders.
+
+``main`` turns errors into text on standard error (and with ``--json`` into one object on standard output) and an exit
+code; ``main_inner`` raises them. Nothing here imports torch or TVM: stages run in a worker process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from c7x import doctor as doctor_module
+from c7x import ui
+from c7x.engine.local import EngineName, LocalEngine, StageOutcome, select_engine
+from c7x.errors import EXIT_INTERRUPTED, C7xError, CheckFailed, InternalError, UsageError
+from c7x.report.inspect import inspect_workspace, summarize
+from c7x.stages import COMPILE_CHAIN, PEERS, StageRequest, check_quantize, requests_for
+from c7x.target import DEFAULT_MODE
+from c7x.workspace import Workspace
+
+#: Shells report a program ended by signal N as 128 + N.
+EXIT_TERMINATED = 128 + signal.SIGTERM
+EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
+
+_GLOBAL_FLAGS = ("--verbose", "--quiet", "--no-color")
+
+
+class _Group(TyperGroup):
+    """Takes the global flags anywhere on the line, since nobody remembers on which side of the command they go."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        first = [arg for arg in args[:end] if arg in _GLOBAL_FLAGS]
+        rest = [arg for arg in args[:end] if arg not in _GLOBAL_FLAGS]
+        return super().parse_args(ctx, [*first, *rest, *args[end:]])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Settings:
+    verbosity: ui.Verbosity = "normal"
+    no_color: bool = False
+
+
+app = typer.Typer(
+    name="c7x",
+    cls=_Group,
+    help="Compiles PyTorch models for TI's C7x DSP, and to native executables that run anywhere.",
+    epilog="Example: c7x compile model.py -o build, then c7x run build and c7x compare build.",
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback(invoke_without_command=True)
+def _global(
+    ctx: typer.Context,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show every step, and tracebacks of errors.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show warnings, errors and results only.")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="No colours; NO_COLOR in the environment too.")] = False,
+) -> None:
+    if verbose and quiet:
+        raise UsageError("--verbose and --quiet contradict each other", hint="leave one of them out")
+    ctx.obj = _Settings(verbosity="verbose" if verbose else "quiet" if quiet else "normal", no_color=no_color)
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+
+
+# ---------------------------------------------------------------------------------------------------- shared options
+
+Build = Annotated[Path, typer.Argument(metavar="BUILD", help="The build directory.")]
+Source = Annotated[
+    Path, typer.Argument(metavar="SOURCE", help="model.py with make_model(), or a model.pt2 of torch.export.save.")
+]
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The build directory.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else there.")]
+Engine = Annotated[EngineName, typer.Option("--engine", help="Where stages run; auto takes this machine when it can.")]
+ModeOption = Annotated[str, typer.Option("--mode", help="c7x_host, c7x_vdsp or c7x_dload.")]
+BoardOption = Annotated[str | None, typer.Option("--board", help="beagley-ai or j722s-evm.", show_default=False)]
+TargetOption = Annotated[
+    str | None, typer.Option("--target", metavar="STRING", help="Target string, 'c_static -mcpu=c7x ...'.")
+]
+ProfileLayers = Annotated[bool, typer.Option("--profile-layers", help="Count cycles around every kernel call.")]
+DebugAlloc = Annotated[bool, typer.Option("--debug-alloc", help="Print where every buffer lies in the arena.")]
+Bind = Annotated[
+    list[str] | None,
+    typer.Option("--bind", metavar="NAME=VALUE", help="Fix a dynamic dimension; may be repeated."),
+]
+Cc = Annotated[str | None, typer.Option("--cc", help="The C++ compiler: g++, clang++ or a path.")]
+March = Annotated[str | None, typer.Option("--march", help="Instruction set of cg_dsp, e.g. native or x86-64-v3.")]
+Cflags = Annotated[str | None, typer.Option("--cflags", help="More compiler flags, in one argument.")]
+BuildType = Annotated[str | None, typer.Option("--build-type", help="Release or Debug.")]
+
+
+def _settings(ctx: typer.Context) -> _Settings:
+    return ctx.obj if isinstance(ctx.obj, _Settings) else _Settings()
+
+
+def _run_stages(
+    ctx: typer.Context, workspace: Workspace, requests: Sequence[StageRequest], engine: EngineName = "auto"
+) -> list[StageOutcome]:
+    settings = _settings(ctx)
+    runner: LocalEngine = select_engine(engine)
+    with ui.Terminal(verbosity=settings.verbosity, no_color=settings.no_color) as terminal:
+        return runner.run(workspace, requests, terminal)
+
+
+def _report_stages(
+    ctx: typer.Context, workspace: Workspace, outcomes: Sequence[StageOutcome], *, as_json: bool, following: str
+) -> None:
+    summary = summarize(workspace)
+    if as_json:
+        stages = [{"name": o.name, "seconds": round(o.seconds, 3), "result": o.result} for o in outcomes]
+        ui.print_json({"status": "ok", "build": str(workspace.root), "stages": stages, **summary})
+        return
+    if _settings(ctx).verbosity == "quiet":
+        return
+    rows = []
+    if summary["artefact"]:
+        path = workspace.path(summary["artefact"])
+        rows.append(("artefact", f"{path} ({ui.format_bytes(summary['artefact_bytes'])})"))
+    if summary["weights_bytes"] is not None:
+        rows.append(("weights", ui.format_bytes(summary["weights_bytes"])))
+    if summary["arena_bytes"] is not None:
+        bound = ui.format_bytes(summary["arena_lower_bound"])
+        rows.append(("arena", f"{ui.format_bytes(summary['arena_bytes'])} (at least {bound} live at once)"))
+    rows.append(("next", following))
+    ui.make_console(stderr=False, no_color=_settings(ctx).no_color).print(ui.table(("", ""), rows, left=2))
+
+
+# ---------------------------------------------------------------------------------------------------------- commands
+
+
+@app.command(epilog="Example: c7x compile model.py -o build --march native")
+def compile(  # noqa: A001 - the command is called so
+    ctx: typer.Context,
+    source: Source,
+    output: Output = Path("build"),
+    mode: ModeOption = DEFAULT_MODE,
+    board: BoardOption = None,
+    target: TargetOption = None,
+    quantize: Annotated[str | None, typer.Option("--quantize", help="int8 or int16; not available yet.")] = None,
+    profile_layers: ProfileLayers = False,
+    debug_alloc: DebugAlloc = False,
+    cc: Cc = None,
+    march: March = None,
+    cflags: Cflags = None,
+    build_type: BuildType = None,
+    bind: Bind = None,
+    no_check: Annotated[bool, typer.Option("--no-check", help="Do not run the result against PyTorch's.")] = False,
+    engine: Engine = "auto",
+    as_json: Json = False,
+) -> None:
+    """Compile a model: export, import, codegen, build, and check the result against PyTorch."""
+    check_quantize(quantize)
+    options = {
+        "source": str(source),
+        "bind": bind,
+        "mode": mode,
+        "board": board,
+        "target": target,
+        "profile_layers": profile_layers or None,
+        "debug_alloc": debug_alloc or None,
+        "cc": cc,
+        "march": march,
+        "cflags": cflags,
+        "build_type": build_type,
+    }
+    names = COMPILE_CHAIN if no_check else (*COMPILE_CHAIN, "check")
+    workspace = Workspace(output)
+    outcomes = _run_stages(ctx, workspace, requests_for(names, options), engine)
+    _report_stages(ctx, workspace, outcomes, as_json=as_json, following=f"c7x run {output}")
+
+
+@app.command(epilog="Example: c7x export model.py -o build --bind batch=1")
+def export(
+    ctx: typer.Context,
+    source: Source,
+    output: Output = Path("build"),
+    bind: Bind = None,
+    engine: Engine = "auto",
+    as_json: Json = False,
+) -> None:
+    """Load a model and export it: model.pt2, example inputs and PyTorch's outputs for them."""
+    workspace = Workspace(output)
+    requests = requests_for(["export"], {"source": str(source), "bind": bind})
+    outcomes = _run_stages(ctx, workspace, requests, engine)
+    _report_stages(ctx, workspace, outcomes, as_json=as_json, following=f"c7x import {output}")
+
+
+@app.command("import", epilog="Example: c7x import build")
+def import_(ctx: typer.Context, build: Build = Path("build"), engine: Engine = "auto", as_json: Json = False) -> None:
+    """Import the exported program into TVM's Relax: model.relax and model.params.npz."""
+    workspace = Workspace(build)
+    outcomes = _run_stages(ctx, workspace, requests_for(["import"], {}), engine)
+    _report_stages(ctx, workspace, outcomes, as_json=as_json, following=f"c7x codegen {build}")
+
+
+@app.command(epilog="Example: c7x codegen build --target 'c_static -mcpu=c7x -debug-alloc'")
+def codegen(
+    ctx: typer.Context,
+    build: Build = Path("build"),
+    mode: ModeOption = DEFAULT_MODE,
+    board: BoardOption = None,
+    target: TargetOption = None,
+    profile_layers: ProfileLayers = False,
+    debug_alloc: DebugAlloc = False,
+    engine: Engine = "auto",
+    as_json: Json = False,
+) -> None:
+    """Lower the Relax module to C: lib0.c, devc.c, weights.bin and a header."""
+    workspace = Workspace(build)
+    options = {
+        "mode": mode,
+        "board": board,
+        "target": target,
+        "profile_layers": profile_layers or None,
+        "debug_alloc": debug_alloc or None,
+    }
+    outcomes = _run_stages(ctx, workspace, requests_for(["codegen"], options), engine)
+    _report_stages(ctx, workspace, outcomes, as_json=as_json, following=f"c7x build {build}")
+
+
+@app.command(epilog="Example: c7x build build --cc clang++ --march native")
+def build(
+    ctx: typer.Context,
+    build: Build = Path("build"),
+    mode: ModeOption = DEFAULT_MODE,
+    cc: Cc = None,
+    march: March = None,
+    cflags: Cflags = None,
+    build_type: BuildType = None,
+    engine: Engine = "auto",
+    as_json: Json = False,
+) -> None:
+    """Compile lib0.c and devc.c to cg_dsp, a native executable."""
+    workspace = Workspace(build)
+    options = {"mode": mode, "cc": cc, "march": march, "cflags": cflags, "build_type": build_type}
+    outcomes = _run_stages(ctx, workspace, requests_for(["build"], options), engine)
+    _report_stages(ctx, workspace, outcomes, as_json=as_json, following=f"c7x run {build}")
+
+
+InputOption = Annotated[
+    list[Path] | None,
+    typer.Option("--input", help="A .npy file per input in order, or one .npz; default: the example inputs."),
+]
+
+
+@app.command(epilog="Example: c7x run build --input x.npy --output y.npz")
+def run(
+    ctx: typer.Context,
+    build: Build = Path("build"),
+    input: InputOption = None,  # noqa: A002 - the option is called so
+    output: Annotated[Path | None, typer.Option("--output", help="Where to put the outputs: .npz or .npy.")] = None,
+    repeat: Annotated[int, typer.Option("--repeat", min=1, help="Infer so often in one process.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Run cg_dsp on the example inputs, or on given ones."""
+    workspace = Workspace(build)
+    options = {
+        "input": [str(path) for path in input] if input else None,
+        "output": str(output) if output else None,
+        "repeat": repeat,
+    }
+    outcomes = _run_stages(ctx, workspace, requests_for(["run"], options))
+    result = outcomes[-1].result
+    if as_json:
+        ui.print_json({"status": "ok", "build": str(build), **result})
+    else:
+        console = ui.make_console(stderr=False, no_color=_settings(ctx).no_color)
+        rows = [(item["name"], f"{item['dtype']}{list(item['shape'])}") for item in result.get("outputs", ())]
+        console.print(ui.table(("output", "type"), rows, left=2))
+        if output:
+            console.print(f"written to {output}", soft_wrap=True)
+
+
+@app.command(epilog="Example: c7x compare build --input x.npy --tolerance 1e-5")
+def compare(
+    ctx: typer.Context,
+    build: Build = Path("build"),
+    input: InputOption = None,  # noqa: A002 - the option is called so
+    rtol: Annotated[float | None, typer.Option("--rtol", min=0.0, help="Relative tolerance of each element.")] = None,
+    atol: Annotated[float | None, typer.Option("--atol", min=0.0, help="Absolute tolerance of each element.")] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            "--tolerance", min=0.0, help="Largest error relative to the output's largest value; default by dtype."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare cg_dsp with PyTorch on the same inputs; exit code 1 beyond the tolerance."""
+    options = {
+        "input": [str(path) for path in input] if input else None,
+        "rtol": rtol,
+        "atol": atol,
+        "tolerance": tolerance,
+    }
+    result = _run_stages(ctx, Workspace(build), requests_for(["compare"], options))[-1].result
+    if as_json:
+        ui.print_json({"status": "ok", "build": str(build), **result})
+    else:
+        ui.make_console(stderr=False, no_color=_settings(ctx).no_color).print(ui.comparison_table(result["outputs"]))
+
+
+@app.command(epilog="Example: c7x bench build --repeat 50 --peer onnxruntime --peer torch")
+def bench(
+    ctx: typer.Context,
+    build: Build = Path("build"),
+    repeat: Annotated[int, typer.Option("--repeat", help="Timed inferences a round.")] = 20,
+    warmup: Annotated[int, typer.Option("--warmup", help="Untimed inferences a round, before.")] = 3,
+    peer: Annotated[
+        list[str] | None, typer.Option("--peer", help=f"Also time {', '.join(PEERS)} or none; may be repeated.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Time cg_dsp on this machine, on one thread: host time, which says nothing about the DSP's."""
+    peers = [name for name in peer or () if name != "none"]
+    options = {"repeat": repeat, "warmup": warmup, "peers": peers}
+    result = _run_stages(ctx, Workspace(build), requests_for(["bench"], options))[-1].result
+    if as_json:
+        ui.print_json({"status": "ok", "build": str(build), **result})
+    else:
+        ui.make_console(stderr=False, no_color=_settings(ctx).no_color).print(ui.bench_table(result))
+
+
+@app.command(epilog="Example: c7x inspect build --json")
+def inspect(ctx: typer.Context, build: Build = Path("build"), as_json: Json = False) -> None:
+    """Show what a build directory holds: stages, files, sizes, and what was edited since."""
+    result = inspect_workspace(Workspace(build))
+    if as_json:
+        ui.print_json({"status": "ok", "build": str(build), **result})
+        return
+    console = ui.make_console(stderr=False, no_color=_settings(ctx).no_color)
+    facts = [(key, result[key]) for key in ("model", "mode", "target", "board") if result[key] is not None]
+    facts += [
+        (key.removesuffix("_bytes").replace("_", " "), ui.format_bytes(result[key]))
+        for key in ("weights_bytes", "arena_bytes", "arena_lower_bound")
+        if result[key] is not None
+    ]
+    if facts:
+        console.print(ui.table(("", ""), facts, left=2))
+        console.print()
+    rows = [(f["name"], f["stage"], f["state"], ui.format_bytes(f["bytes"])) for f in result["files"]]
+    console.print(ui.table(("file", "stage", "state", "size"), rows, left=3))
+
+
+@app.command(epilog="Example: c7x doctor --json")
+def doctor(ctx: typer.Context, as_json: Json = False) -> None:
+    """Say what is installed, found and missing, and how to get it; exit code 1 when the default mode cannot work."""
+    result = doctor_module.report()
+    if not as_json:
+        console = ui.make_console(stderr=False, no_color=_settings(ctx).no_color)
+        console.print(ui.doctor_table(result["checks"]))
+        console.print()
+        for mode in result["modes"]:
+            verdict = "ready" if mode["ready"] else f"not ready: {mode['reason']}"
+            console.print(f"{mode['mode']}: {verdict}", soft_wrap=True)
+    if not result["ready"]:
+        reason = next(mode["reason"] for mode in result["modes"] if mode["mode"] == DEFAULT_MODE)
+        error = CheckFailed(
+            f"mode {DEFAULT_MODE} cannot work on this machine",
+            cause=reason,
+            hint="install what the list above calls missing or broken",
+        )
+        error.details = result
+        raise error
+    if as_json:
+        ui.print_json({"status": "ok", **result})
+
+
+@app.command(epilog="Example: c7x version --json")
+def version(ctx: typer.Context, as_json: Json = False) -> None:
+    """Print the versions of c7x, of what it compiles with, and of the compilers found."""
+    found = doctor_module.versions()
+    if as_json:
+        ui.print_json({"status": "ok", "versions": found})
+    else:
+        rows = [(name, text or "not found") for name, text in found.items()]
+        ui.make_console(stderr=False, no_color=_settings(ctx).no_color).print(ui.table(("", ""), rows, left=2))
+
+
+# ------------------------------------------------------------------------------------------------------------- entry
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM, which cleans up exactly as Ctrl-C does."""
+
+
+def _on_sigterm(number: int, frame: FrameType | None) -> NoReturn:
+    raise _Terminated
+
+
+def _usage_error(error: Exception) -> UsageError | None:
+    """What the argument parser complains about as an error of ours; None for any other exception.
+
+    Typer brings its own copy of Click, or uses the installed one, depending on its version: so no class is named here.
+    """
+    format_message = getattr(error, "format_message", None)
+    if format_message is None:
+        return None
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "c7x"
+    return UsageError(str(format_message()), hint=f"{command} --help")
+
+
+def main_inner(arguments: Sequence[str]) -> int:
+    """Runs one command line and returns its exit code.
+
+    Raises:
+        C7xError: the command failed; wrong usage is a ``UsageError``.
+        KeyboardInterrupt: Ctrl-C.
+    """
+    try:
+        code = app(args=list(arguments), prog_name="c7x", standalone_mode=False)
+    except (C7xError, typer.Exit):
+        raise
+    except typer.Abort as error:
+        raise KeyboardInterrupt from error
+    except Exception as error:
+        usage = _usage_error(error)
+        if usage is None:
+            raise
+        raise usage from error
+    return code if isinstance(code, int) else 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The ``c7x`` command; returns the exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    verbose, no_color, as_json = (flag in arguments for flag in ("--verbose", "--no-color", "--json"))
+    if no_color:
+        os.environ["NO_COLOR"] = "1"  # the help texts are Typer's to print
+    signal.signal(signal.SIGTERM, _on_sigterm)
+    try:
+        code = main_inner(arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # What is still buffered must not raise again while Python shuts down.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except KeyboardInterrupt as error:
+        sys.stderr.write("interrupted\n")
+        if as_json:
+            ui.print_json({"status": "error", "error": "Interrupted", "message": "interrupted"})
+        return EXIT_TERMINATED if isinstance(error, _Terminated) else EXIT_INTERRUPTED
+    except C7xError as error:
+        failure = error
+    except Exception as error:
+        failure = _internal(error)
+    ui.print_error(failure, no_color=no_color, with_traceback=verbose)
+    if as_json:
+        ui.print_json(failure.to_json())
+    return failure.exit_code
+
+
+def _internal(error: Exception) -> InternalError:
+    failure = InternalError(
+        "the c7x command failed",
+        cause=f"{type(error).__name__}: {error}",
+        hint="this is a defect of c7x: please report it with the output of the same command with --verbose",
+    )
+    failure.__cause__ = error
+    return failure
+
+
+if __name__ == "__main__":
+    sys.exit(main())

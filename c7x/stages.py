@@ -1,0 +1,333 @@
+"""The stages a build consists of: what each is called, takes, reads and writes, and where its function lives.
+
+The functions are imported only when a stage runs, in the worker process: this module stays light, so that the command
+line can check a request (files there? options valid? target possible?) before three seconds of importing torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from c7x.errors import ModelError, UnsupportedError, UsageError
+from c7x.reporter import Reporter
+from c7x.target import DEFAULT_MODE, DEFAULT_TARGET, Target
+from c7x.workspace import Workspace
+
+Options = Mapping[str, Any]
+Result = dict[str, Any]
+
+
+def _none(options: Options) -> tuple[str, ...]:
+    return ()
+
+
+def _modules(*names: str) -> Callable[[Options], tuple[str, ...]]:
+    return lambda options: names
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One stage.
+
+    Attributes:
+        name: as in the manifest and in error messages.
+        run: does the work; takes the build directory, the options (JSON values) and a reporter, returns JSON values.
+        options: names of the options it takes.
+        modules: the slow Python packages it needs for given options; the worker imports them beforehand.
+        reads: files of the build directory that must be there.
+        writes: files it makes that a user may want to edit.
+        check: finds fault with the options before anything is started.
+    """
+
+    name: str
+    run: Callable[[Workspace, Options, Reporter], Result]
+    options: frozenset[str] = frozenset()
+    modules: Callable[[Options], tuple[str, ...]] = _none
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    check: Callable[[Options], object] = _none
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageRequest:
+    """One stage to run; ``options`` holds JSON values only, named as in ``Stage.options``."""
+
+    name: str
+    options: Options = field(default_factory=dict)
+
+
+def check_requests(table: Mapping[str, Stage], workspace: Workspace, requests: Sequence[StageRequest]) -> None:
+    """Refuses what cannot work, before any process is started.
+
+    Raises:
+        C7xError: a file is missing, or an option or the target is not valid; the stage is set.
+    """
+    coming: set[str] = set()
+    for request in requests:
+        stage = table[request.name]
+        if unknown := sorted(set(request.options) - stage.options):
+            raise UsageError(f"the {stage.name} stage has no option {', '.join(unknown)}", stage=stage.name)
+        stage.check(request.options)
+        for name in stage.reads:
+            if name not in coming:
+                workspace.require(name)
+        coming.update(stage.writes)
+
+
+# ------------------------------------------------------------------------------------------------- options of stages
+
+MODEL_SUFFIXES = (".py", ".pt2")
+
+
+def check_source(options: Options) -> None:
+    """Whether there is a model file of a kind c7x reads (ModelError, UsageError)."""
+    source = Path(options["source"])
+    if not source.exists():
+        raise ModelError(
+            f"there is no file {source}",
+            cause="the path is misspelt, or relative to another folder",
+            hint="give the path of a model.py that defines make_model(), or of a model.pt2",
+            stage="export",
+        )
+    if source.is_dir():
+        raise ModelError(
+            f"{source} is a folder, not a model file",
+            cause="compile and export take one file",
+            hint=f"give the file, e.g. {source / 'model.py'}; for a build directory use c7x run {source}",
+            stage="export",
+        )
+    if source.suffix not in MODEL_SUFFIXES:
+        raise ModelError(
+            f"{source} is neither a .py nor a .pt2 file",
+            cause="c7x reads Python files with make_model(), and programs saved with torch.export.save",
+            hint="save the model with torch.export.save(torch.export.export(model, inputs), 'model.pt2')",
+            stage="export",
+        )
+
+
+def parse_bindings(texts: Sequence[str]) -> dict[str, int]:
+    """``["batch=1"]`` -> ``{"batch": 1}`` (UsageError for anything else)."""
+    bindings: dict[str, int] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if not name.isidentifier() or not value.isdecimal() or int(value) < 1:
+            raise UsageError(
+                f"--bind {text} is not NAME=VALUE",
+                cause="NAME is the name of a dynamic dimension, VALUE a size of at least 1",
+                hint="--bind batch=1",
+            )
+        if bindings.setdefault(name, int(value)) != int(value):
+            raise UsageError(f"--bind gives {name} two sizes", hint=f"keep one --bind {name}=...")
+    return bindings
+
+
+def make_target(options: Options) -> Target:
+    """The target that ``--target``, ``--board``, ``--profile-layers`` and ``--debug-alloc`` describe together.
+
+    Raises:
+        TargetError: the string or the board is not valid.
+        UnsupportedError: this version does not compile for it in the given mode.
+    """
+    target = Target.parse(options.get("target") or DEFAULT_TARGET, board=options.get("board"))
+    if options.get("profile_layers"):
+        target = dataclasses.replace(target, profile_layers=True)
+    if options.get("debug_alloc"):
+        target = dataclasses.replace(target, debug_alloc=True)
+    target.check_supported(options.get("mode") or DEFAULT_MODE)
+    return target
+
+
+def check_quantize(scheme: str | None) -> None:
+    """Refuses ``--quantize`` for now (UnsupportedError; UsageError for an unknown scheme)."""
+    if scheme is None:
+        return
+    if scheme not in ("int8", "int16"):
+        raise UsageError(f"--quantize {scheme} is not known", hint="--quantize int8 or --quantize int16")
+    raise UnsupportedError(
+        f"--quantize {scheme} is not available yet",
+        cause="this version of c7x compiles floating-point models only",
+        hint="leave --quantize out: float32 works",
+        stage="quantize",
+    )
+
+
+# --------------------------------------------------------------------------------------------- the functions, lazily
+
+
+def _export(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
+    from c7x.frontend.export import export_stage
+
+    bind = parse_bindings(options.get("bind") or ())
+    return export_stage(workspace, source=Path(options["source"]), bind=bind, reporter=reporter)
+
+
+def _check_export(options: Options) -> None:
+    check_source(options)
+    parse_bindings(options.get("bind") or ())
+
+
+def _import(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
+    from c7x.frontend.importer import import_stage
+
+    return import_stage(workspace, reporter=reporter)
+
+
+def _codegen(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
+    from c7x.codegen.stage import codegen_stage
+
+    target = make_target(options)
+    for text in target.warnings:
+        reporter.warn(text)
+    return codegen_stage(workspace, target=target, reporter=reporter)
+
+
+def _build(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
+    from c7x.toolchain.gnu import BuildOptions
+    from c7x.toolchain.stage import build_stage
+
+    given = {name: options[name] for name in ("cc", "march", "build_type") if options.get(name) is not None}
+    if options.get("cflags"):
+        given["cflags"] = tuple(shlex.split(options["cflags"]))
+    return build_stage(
+        workspace, mode=options.get("mode") or DEFAULT_MODE, options=BuildOptions(**given), reporter=reporter
+    )
+
+
+def _run(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
+    from c7x.run.host import run_stage
+
+    return run_stage(
+        workspace,
+        inputs=tuple(Path(text) for text in options.get("input") or ()),
+        output=Path(options["output"]) if options.get("output") else None,
+        repeat=options.get("repeat") or 1,
+        reporter=reporter,
+    )
+
+
+def _check(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
+    from c7x.report.compare import check_stage
+
+    return check_stage(workspace, reporter=reporter)
+
+
+def _compare(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
+    from c7x.report.compare import Tolerance, compare_stage
+
+    tolerance = Tolerance(relative=options.get("tolerance"), rtol=options.get("rtol"), atol=options.get("atol"))
+    inputs = tuple(Path(text) for text in options.get("input") or ())
+    return compare_stage(workspace, inputs=inputs, tolerance=tolerance, reporter=reporter)
+
+
+def _bench(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
+    from c7x.report.bench import bench_stage
+
+    return bench_stage(
+        workspace,
+        peers=tuple(options.get("peers") or ()),
+        repeat=options["repeat"],
+        warmup=options["warmup"],
+        reporter=reporter,
+    )
+
+
+#: What a bench peer needs imported.
+PEERS: Mapping[str, tuple[str, ...]] = {
+    "torch": ("torch",),
+    "onnxruntime": ("torch", "onnxruntime", "onnxscript"),
+}
+
+
+def _check_bench(options: Options) -> None:
+    for peer in options.get("peers") or ():
+        if peer not in PEERS:
+            raise UsageError(f"--peer {peer} is not known", hint=f"--peer {', --peer '.join(PEERS)} or --peer none")
+    if options["repeat"] < 1 or options["warmup"] < 0:
+        raise UsageError("--repeat must be at least 1 and --warmup at least 0", hint="c7x bench build --repeat 20")
+
+
+STAGES: Mapping[str, Stage] = {
+    stage.name: stage
+    for stage in (
+        Stage(
+            name="export",
+            run=_export,
+            options=frozenset({"source", "bind"}),
+            modules=_modules("torch"),
+            writes=("model.pt2",),
+            check=_check_export,
+        ),
+        Stage(
+            name="import",
+            run=_import,
+            modules=_modules("torch", "tvm"),
+            reads=("model.pt2",),
+            writes=("model.relax", "model.params.npz"),
+        ),
+        Stage(
+            name="codegen",
+            run=_codegen,
+            options=frozenset({"target", "board", "mode", "profile_layers", "debug_alloc"}),
+            modules=_modules("tvm"),
+            reads=("model.relax", "model.params.npz"),
+            writes=("lib0.c", "devc.c", "weights.bin", "io.json", "layers.json"),
+            check=make_target,
+        ),
+        Stage(
+            name="build",
+            run=_build,
+            options=frozenset({"mode", "cc", "march", "cflags", "build_type"}),
+            reads=("lib0.c", "devc.c", "weights.bin"),
+            writes=("cg_dsp",),
+        ),
+        Stage(
+            name="check",
+            run=_check,
+            modules=_modules("numpy"),
+            reads=("cg_dsp", "io.json"),
+        ),
+        Stage(
+            name="run",
+            run=_run,
+            options=frozenset({"input", "output", "repeat"}),
+            modules=_modules("numpy"),
+            reads=("cg_dsp", "io.json", "weights.bin"),
+        ),
+        Stage(
+            name="compare",
+            run=_compare,
+            options=frozenset({"input", "tolerance", "rtol", "atol"}),
+            modules=lambda options: ("torch",) if options.get("input") else ("numpy",),
+            reads=("cg_dsp", "io.json"),
+        ),
+        Stage(
+            name="bench",
+            run=_bench,
+            options=frozenset({"peers", "repeat", "warmup"}),
+            modules=lambda options: tuple(
+                dict.fromkeys(["numpy", *(module for peer in options.get("peers") or () for module in PEERS[peer])])
+            ),
+            reads=("cg_dsp", "io.json"),
+            check=_check_bench,
+        ),
+    )
+}
+
+#: Options of ``c7x compile`` by the stage they belong to; the chain is these stages in order, then ``check``.
+COMPILE_CHAIN: tuple[str, ...] = ("export", "import", "codegen", "build")
+
+
+def requests_for(names: Sequence[str], options: Options) -> list[StageRequest]:
+    """Requests for the stages ``names``, each with those of ``options`` it takes and that are not None."""
+    return [
+        StageRequest(
+            name=name,
+            options={key: value for key, value in options.items() if key in STAGES[name].options and value is not None},
+        )
+        for name in names
+    ]

@@ -1,0 +1,216 @@
+"""How the command line looks: progress and messages on standard error, results on standard output.
+
+On a terminal a spinner shows what is going on; anywhere else there are plain lines only. Rich's markup is never
+interpreted in text that comes from elsewhere (file names, the user's output).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from c7x.engine.events import Listener
+from c7x.errors import C7xError
+
+Verbosity = Literal["quiet", "normal", "verbose"]
+
+_PLAIN_WIDTH = 160
+
+
+def make_console(*, stderr: bool, no_color: bool) -> Console:
+    """A console that never breaks lines by itself when its output is not a terminal."""
+    console = Console(stderr=stderr, no_color=no_color or None, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = _PLAIN_WIDTH
+    return console
+
+
+def format_bytes(count: int | None) -> str:
+    """``4.0 MB`` in units of 1,000,000; ``-`` for None."""
+    if count is None:
+        return "-"
+    if count < 1000:
+        return f"{count} B"
+    return f"{count / 1e3:.1f} kB" if count < 1_000_000 else f"{count / 1e6:.1f} MB"
+
+
+def format_seconds(seconds: float) -> str:
+    """``1.2 s``; below a tenth of a second in milliseconds."""
+    return f"{seconds:.1f} s" if seconds >= 0.1 else f"{seconds * 1e3:.1f} ms"
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, left: int = 1) -> Table:
+    """A borderless table; the first ``left`` columns are flush left, the others flush right."""
+    result = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(columns), header_style="bold")
+    for index, column in enumerate(columns):
+        result.add_column(Text(column), justify="left" if index < left else "right", overflow="fold")
+    for row in rows:
+        result.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+    return result
+
+
+class Terminal(Listener):
+    """Shows a chain of stages while it runs; use as a context manager."""
+
+    def __init__(self, *, verbosity: Verbosity = "normal", no_color: bool = False) -> None:
+        self.verbosity = verbosity
+        self.console = make_console(stderr=True, no_color=no_color)
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+        self._title = ""
+
+    def __enter__(self) -> Terminal:
+        if self.console.is_terminal and self.verbosity != "quiet":
+            self._progress = Progress(
+                SpinnerColumn(),
+                TextColumn("{task.description}", markup=False),
+                TimeElapsedColumn(),
+                console=self.console,
+                transient=True,
+            )
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+    def line(self, text: str, style: str = "") -> None:
+        """One line, however long."""
+        self.console.print(Text(text, style=style), soft_wrap=True)
+
+    def _begin(self, title: str) -> None:
+        self._title = title
+        if self._progress is not None:
+            if self._task is not None:
+                self._progress.remove_task(self._task)
+            self._task = self._progress.add_task(title)
+
+    def _done(self, title: str, seconds: float) -> None:
+        if self._progress is not None and self._task is not None:
+            self._progress.remove_task(self._task)
+            self._task = None
+        if self.verbosity != "quiet":
+            self.line(f"{title:<24} {format_seconds(seconds):>8}")
+
+    def loading(self, what: str) -> None:
+        self._begin(f"loading {what}")
+
+    def loaded(self, what: str, seconds: float) -> None:
+        self._done(f"loading {what}", seconds)
+
+    def stage(self, name: str) -> None:
+        self._begin(name)
+
+    def finished(self, name: str, seconds: float) -> None:
+        self._done(name, seconds)
+
+    def info(self, text: str) -> None:
+        if self.verbosity != "quiet":
+            self.line(text)
+
+    def warn(self, text: str) -> None:
+        self.line(f"warning: {text}", "yellow")
+
+    def progress(self, text: str) -> None:
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, description=f"{self._title}: {text}")
+        if self.verbosity == "verbose":
+            self.line(f"{self._title}: {text}", "dim")
+
+    def output(self, text: str) -> None:
+        if self.verbosity != "quiet":
+            self.line(text, "dim")
+
+
+def print_error(error: C7xError, *, no_color: bool = False, with_traceback: bool = False) -> None:
+    """``error: ...``, ``cause: ...``, ``hint: ...`` on standard error."""
+    console = make_console(stderr=True, no_color=no_color)
+    if with_traceback:
+        console.print(Text("".join(traceback.format_exception(error)), style="dim"), soft_wrap=True)
+    if error.details is not None and "outputs" in error.details:
+        console.print(comparison_table(error.details["outputs"]))
+    where = f" ({error.stage} stage)" if error.stage else ""
+    for label, text, style in (
+        ("error", f"{error.message}{where}", "bold red"),
+        ("cause", error.cause, "yellow"),
+        ("hint", error.hint, "green"),
+    ):
+        if text:
+            console.print(Text.assemble((f"{label}: ", style), text), soft_wrap=True)
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """One JSON object on standard output."""
+    sys.stdout.write(json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
+# ------------------------------------------------------------------------------------------------ tables of commands
+
+
+def _figure(value: float | None, pattern: str = "{:.3g}", missing: str = "-") -> str:
+    return missing if value is None else pattern.format(value)
+
+
+def comparison_table(outputs: Sequence[Mapping[str, Any]]) -> Table:
+    """The outputs of ``c7x compare``."""
+    rows = []
+    for output in outputs:
+        verdict = Text("ok", style="green") if output["passed"] else Text("FAILED", style="bold red")
+        rows.append(
+            (
+                output["name"],
+                f"{output['dtype']}{list(output['shape'])}",
+                _figure(output["max_abs"]),
+                _figure(output["max_rel"]),
+                _figure(output["sqnr_db"], "{:.1f} dB", "exact"),
+                _figure(output["cosine"], "{:.6f}"),
+                str(output["mismatches"]),
+                verdict,
+            )
+        )
+    columns = ("output", "type", "max abs", "max rel", "SQNR", "cosine", "different", "")
+    return table(columns, rows, left=2)
+
+
+def bench_table(result: Mapping[str, Any]) -> Table:
+    """The contenders of ``c7x bench``; host times only."""
+    rows = [
+        (
+            entry["name"],
+            f"{entry['median_seconds'] * 1e3:.3f} ms",
+            f"{entry['min_seconds'] * 1e3:.3f} ms",
+            _figure(entry["ratio"], "{:.2f}"),
+            format_bytes(entry["peak_rss_bytes"]),
+        )
+        for entry in result["contenders"]
+    ]
+    return table(("host time, one thread", "median", "fastest", "cg_dsp / it", "peak memory"), rows)
+
+
+def doctor_table(checks: Sequence[Mapping[str, Any]]) -> Table:
+    """The findings of ``c7x doctor``."""
+    styles = {"ok": "green", "missing": "yellow", "broken": "bold red"}
+    rows = [
+        (
+            Text(check["status"], style=styles[check["status"]]),
+            check["name"],
+            check["found"] or "",
+            check["hint"] or "" if check["status"] != "ok" else "",
+        )
+        for check in checks
+    ]
+    return table(("", "what", "found", "how to get it"), rows, left=4)
