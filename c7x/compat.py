@@ -16,7 +16,6 @@ import dataclasses
 import os
 import re
 import shutil
-import subprocess
 import tarfile
 import tempfile
 import time
@@ -25,7 +24,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from c7x.errors import FormatError, ToolError, UnsupportedError
+from c7x.errors import CrashError, FormatError, RunError, ToolError, UnsupportedError
+from c7x.subprocesses import run
 from c7x.target import BOARDS, MODES, Target, check_mode, find_board
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ def build_dsp_c7x_host(
             shutil.copyfile(path, folder / path.name)
     try:
         build_stage(Workspace(folder), mode="c7x_host", options=BuildOptions(build_type=build_type))
-    except ToolError as error:
+    except (CrashError, ToolError) as error:
         raise RuntimeError(str(error)) from error
     return folder / "cg_dsp"
 
@@ -395,7 +395,9 @@ def run_dsp_host(
         The output, or a list when there are several.
 
     Raises:
-        RuntimeError: the executable cannot be started or ends with a non-zero code; the message holds its output.
+        RuntimeError: the executable cannot be started, crashes or ends with a non-zero code; the message holds its
+            output.
+        ValueError: it wrote no valid ``output.bin``.
     """
     outputs, _ = _run_host(Path(executable), None if working_dir is None else Path(working_dir), None)
     return outputs[0] if len(outputs) == 1 else outputs
@@ -408,19 +410,9 @@ def _run_host(executable: Path, working_dir: Path | None, timeout: float | None)
     # A file of an earlier run must never pass for this run's result.
     result_file.unlink(missing_ok=True)
     try:
-        done = subprocess.run(
-            [str(executable.resolve())],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise RuntimeError(f"{executable.name} did not finish within {error.timeout} s") from error
-    except OSError as error:
-        raise RuntimeError(f"cannot run {executable}: {error.strerror}") from error
+        done = run([executable.resolve()], cwd=folder, timeout=timeout, check=False, error=RunError)
+    except (CrashError, RunError) as error:
+        raise RuntimeError(str(error)) from error
     if done.returncode != 0:
         _raise_for_memory(done.stdout + done.stderr, "run")
         raise RuntimeError(f"{executable.name} ended with code {done.returncode}\n{done.stdout}{done.stderr}".rstrip())
@@ -551,9 +543,11 @@ def _difference(found: Sequence[Array], wanted: Sequence[Array], atol: float, rt
     for a, b in zip(found, wanted, strict=True):
         passed = passed and np.allclose(a, b, rtol=rtol, atol=atol, equal_nan=True)
         with np.errstate(invalid="ignore"):
-            distance = np.abs(a.astype(np.float64) - b.astype(np.float64))
+            distance = np.abs(np.asarray(a, np.float64) - np.asarray(b, np.float64))
         # Equal infinities and two NaN agree; NaN against a number is as far apart as can be.
-        distance = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.nan_to_num(distance, nan=np.inf))
+        distance = np.where(
+            (a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.nan_to_num(distance, nan=np.inf, posinf=np.inf)
+        )
         largest = max(largest, float(distance.max(initial=0.0)))
     return largest, passed
 

