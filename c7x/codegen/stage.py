@@ -11,7 +11,7 @@ from c7x.codegen.layers import layer_records, offload_report
 from c7x.codegen.literals import c_identifier
 from c7x.codegen.program import Program
 from c7x.codegen.walk import program_from_relax
-from c7x.graph.pipeline import get_default_pipeline
+from c7x.graph.pipeline import lower_graph
 from c7x.reporter import SILENT, Reporter
 from c7x.target import Target
 from c7x.workspace import Workspace
@@ -48,8 +48,7 @@ def compile_module(
     """
     target.check_supported("c7x_host")
     reporter.progress("lowering the graph")
-    pipeline = relax_pipeline if relax_pipeline is not None else get_default_pipeline(target)
-    lowered = pipeline(mod)
+    lowered = lower_graph(mod, target) if relax_pipeline is None else relax_pipeline(mod)
     reporter.progress("generating kernels")
     program = program_from_relax(lowered, name)
     reporter.progress("writing C")

@@ -218,7 +218,7 @@ class _Walk:
             Operand(type=self.buffers[n].type, value=self._constant_value(n)) for n in inputs
         ]
         kernel = generate(
-            function.removeprefix(KERNEL_NAMESPACE), attrs, operands, [self.buffers[n].type for n in outputs]
+            function, attrs, operands, [self.buffers[n].type for n in outputs]
         )
         packed = [
             self._constant(kernel.packed[i], n) if i in kernel.packed else n for i, n in enumerate(inputs)
