@@ -30,8 +30,10 @@
 
 #if defined(__GNUC__) || defined(__clang__)
 #define C7X_INLINE static inline __attribute__((always_inline, unused))
+#define C7X_NOINLINE __attribute__((noinline))
 #else
 #define C7X_INLINE static inline
+#define C7X_NOINLINE
 #endif
 
 #if defined(__C7000__)

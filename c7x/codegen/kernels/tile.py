@@ -28,8 +28,8 @@ class PixelMap:
 
     def offset(self, pixel: str) -> str:
         if self.width == 0:
-            return f"({pixel}) * {self.step}"
-        return f"({pixel}) / {self.width} * {self.row} + ({pixel}) % {self.width} * {self.step}"
+            return f"{pixel} * {self.step}"
+        return f"{pixel} / {self.width} * {self.row} + {pixel} % {self.width} * {self.step}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,21 +72,19 @@ class Blocks:
 
 
 def choose_blocks(channels: int, pixels: int) -> Blocks:
-    """Cut ``channels`` so that no vector is computed in vain: twos, and one three when their number is odd.
+    """Cut ``channels`` into pairs of vectors, and a single one when their number is odd.
 
-    With few pixels a weight is used too rarely to hide the latency of its addition, so blocks get wider instead.
+    With few pixels there are too few sums of one vector to hide the latency of an addition, so blocks get wider.
     """
     vectors = ceil_div(channels, LANES)
     main = 2 if pixels > 3 else 4 if pixels > 1 else 8
     last = vectors % main
-    if main == 2 and last:
-        last = min(vectors, 3)
     return Blocks(channels=channels, main=main, pairs=(vectors - last) // main, last=last)
 
 
 #: Vectors in a block -> pixels in a tile, best first. Sixteen registers hold 12 accumulators, the weights of a step
 #: and one broadcast input; fewer than eight accumulators cannot hide the latency of the addition.
-TILE_PIXELS: dict[int, tuple[int, ...]] = {1: (8, 7, 6, 5), 2: (6, 5, 4), 3: (4, 3), 4: (3, 2)}
+TILE_PIXELS: dict[int, tuple[int, ...]] = {1: (8, 7, 6, 5), 2: (6, 5, 4), 3: (3,), 4: (3,)}
 
 
 def choose_pixels(vectors: int, pixels: int) -> int:
@@ -127,70 +125,89 @@ def block_function(
     *, suffix: str, vectors: int, pixels: int, total: int, taps: Taps, source: PixelMap, out_step: int, tail: int,
     epilogue: Epilogue,
 ) -> str:  # fmt: skip
-    """A static function that computes one block of output channels for the pixels [first, last).
+    """Two static functions: one tile, and one block of output channels for the pixels [first, last).
 
     ``src``, ``bias``, ``res`` and ``dst`` point at pixel 0 and the block's first channel; pixel p of the output lies
     at ``p * out_step``. The last tile is moved back so that it ends at ``total``: pixels in the overlap are computed
     twice with the same result. ``tail`` < 8 adds a parameter: how many channels the block's last vector stores.
     """
-    parameters = ["const float* C7X_RESTRICT src", "const float* C7X_RESTRICT weights"]
-    if epilogue.bias:
-        parameters.append("const float* C7X_RESTRICT bias")
-    if epilogue.residual:
-        parameters.append("const float* C7X_RESTRICT res")
-    parameters += ["float* C7X_RESTRICT dst", "int32_t first", "int32_t last"]
-    if tail < LANES:
-        parameters.append("int32_t tail")
-    out: list[str] = [f"static void @SYMBOL@_{suffix}({', '.join(parameters)}) {{"]
+    extra = [f"const float* C7X_RESTRICT {n}" for n, on in (("bias", epilogue.bias), ("res", epilogue.residual)) if on]
+    last = ["int32_t tail"] if tail < LANES else []
+    sources = [f"s{p}" for p in range(pixels)]
+    name = f"@SYMBOL@_{suffix}"
+    out: list[str] = []
     put = out.append
 
-    def load(base: str, v: int) -> str:
-        if v == vectors - 1 and tail < LANES:
-            return f"c7x_load8_n({base} + {v * LANES}, tail)"
-        return f"c7x_load8({base} + {v * LANES})"
+    def load(base: str, offset: int, v: int) -> str:
+        at = f"{base} + {offset + v * LANES}"
+        return f"c7x_load8_n({at}, tail)" if v == vectors - 1 and tail < LANES else f"c7x_load8({at})"
 
-    each = [(p, v) for p in range(pixels) for v in range(vectors)]
+    # A function of its own that is not inlined, so that nothing of the loops around it takes a register from it.
+    params = [f"const float* {s}" for s in sources] + ["const float* C7X_RESTRICT w"]
+    params += [*extra, "float* C7X_RESTRICT d", *last]
+    put(f"C7X_NOINLINE static void {name}_tile({', '.join(params)}) {{")
     for v in range(vectors):
-        put(f"  const c7x_f32x8 b{v} = {load('bias', v) if epilogue.bias else 'c7x_splat8(0.0f)'};")
-    put(f"  for (int32_t tile = first; tile < last; tile += {pixels}) {{")
-    put(f"    const int32_t p0 = tile < {total - pixels} ? tile : {total - pixels};")
-    put("    const float* w = weights;")
-    for p in range(pixels):
-        put(f"    const float* const s{p} = src + ({source.offset(f'p0 + {p}' if p else 'p0')});")
-    for p in range(pixels):
-        put("    c7x_f32x8 " + ", ".join(f"a{p}_{v} = b{v}" for v in range(vectors)) + ";")
-    index = "k"
+        start = load("bias", 0, v) if epilogue.bias else "c7x_splat8(0.0f)"
+        put(f"  c7x_f32x8 a0_{v} = {start};")
+    for p in range(1, pixels):
+        put("  c7x_f32x8 " + ", ".join(f"a{p}_{v} = a0_{v}" for v in range(vectors)) + ";")
+    indent = "  "
     if taps.rows > 1:
-        put(f"    for (int32_t r = 0; r < {taps.rows}; ++r)")
-        index = f"r * {taps.row_step} + " + index
+        put(f"{indent}for (int32_t r = 0; r < {taps.rows}; ++r) {{")
+        indent += "  "
     if taps.cols > 1:
-        put(f"    for (int32_t c = 0; c < {taps.cols}; ++c)")
-        index = f"c * {taps.col_step} + " + index
-    put(f"    for (int32_t k = 0; k < {taps.length}; ++k) {{")
+        put(f"{indent}for (int32_t c = 0; c < {taps.cols}; ++c) {{")
+        indent += "  "
+    put(f"{indent}for (int32_t k = 0; k < {taps.length}; ++k) {{")
     for v in range(vectors):
-        put(f"      const c7x_f32x8 w{v} = c7x_load8(w + {v * LANES});")
-    put("      c7x_f32x8 x;")
+        put(f"{indent}  const c7x_f32x8 w{v} = c7x_load8(w + {v * LANES});")
+    put(f"{indent}  c7x_f32x8 x;")
     for p in range(pixels):
-        put(f"      x = c7x_splat8(s{p}[{index}]);")
+        put(f"{indent}  x = c7x_splat8(s{p}[k]);")
         for v in range(vectors):
-            put(f"      a{p}_{v} = c7x_fma8(x, w{v}, a{p}_{v});")
-    put(f"      w += {vectors * LANES};")
-    put("    }")
-    put(f"    float* const d = dst + p0 * {out_step};")
-    if epilogue.residual:
-        put(f"    const float* const q = res + p0 * {out_step};")
+            put(f"{indent}  a{p}_{v} = c7x_fma8(x, w{v}, a{p}_{v});")
+    put(f"{indent}  w += {vectors * LANES};")
+    put(f"{indent}}}")
+    if taps.cols > 1:
+        put(indent + " ".join(f"{s} += {taps.col_step};" for s in sources))
+        indent = indent[2:]
+        put(f"{indent}}}")
+    if taps.rows > 1:
+        rest = taps.row_step - (taps.col_step * taps.cols if taps.cols > 1 else 0)
+        put(indent + " ".join(f"{s} += {rest};" for s in sources))
+        indent = indent[2:]
+        put(f"{indent}}}")
     activation = ACTIVATIONS[epilogue.activation]
-    for p, v in each:
-        value = f"a{p}_{v}"
-        if epilogue.residual:
-            value = f"{value} + {load(f'q + {p * out_step}' if p else 'q', v)}"
-        if activation:
-            value = f"{activation}({value})"
-        target = f"d + {p * out_step + v * LANES}"
-        if v == vectors - 1 and tail < LANES:
-            put(f"    c7x_store8_n({target}, {value}, tail);")
-        else:
-            put(f"    c7x_store8({target}, {value});")
+    for p in range(pixels):
+        for v in range(vectors):
+            value = f"a{p}_{v}"
+            if epilogue.residual:
+                value = f"{value} + {load('res', p * out_step, v)}"
+            if activation:
+                value = f"{activation}({value})"
+            target = f"d + {p * out_step + v * LANES}"
+            if v == vectors - 1 and tail < LANES:
+                put(f"  c7x_store8_n({target}, {value}, tail);")
+            else:
+                put(f"  c7x_store8({target}, {value});")
+    put("}")
+    put("")
+
+    params = ["const float* C7X_RESTRICT src", "const float* C7X_RESTRICT weights", *extra]
+    params += ["float* C7X_RESTRICT dst", "int32_t first", "int32_t last", *last]
+    put(f"static void {name}({', '.join(params)}) {{")
+    put(f"  for (int32_t tile = first; tile < last; tile += {pixels}) {{")
+    put(f"    const int32_t p = tile < {total - pixels} ? tile : {total - pixels};")
+    args = [f"src + ({source.offset(f'(p + {p})' if p else 'p')})" for p in range(pixels)]
+    args.append("weights")
+    if epilogue.bias:
+        args.append("bias")
+    if epilogue.residual:
+        args.append(f"res + p * {out_step}")
+    args.append(f"dst + p * {out_step}")
+    if tail < LANES:
+        args.append("tail")
+    put(f"    {name}_tile({', '.join(args)});")
     put("  }")
     put("}")
     return "\n".join(out) + "\n"
