@@ -174,6 +174,7 @@ class Line:
         self.old_bindings = list(straight_line(self.func))
         self.old_output = self.func.body.body
         self._absorbed = Origin()
+        self._main_written = False
         self._uses: Counter[str] = Counter()
         for var, value in self.old_bindings:
             self._names.add(str(var.name))
@@ -213,13 +214,31 @@ class Line:
         """The expression with its type inferred."""
         return self._builder.normalize(expr)
 
-    def emit(self, expr: Any, suffix: str = "") -> Any:
-        """Bind a helper expression under a fresh name made from the current one; its origin is the current one's."""
-        if not isinstance(expr, tvm.ir.Call):
+    def emit(self, expr: Any, suffix: str = "", *, origin_of: Any = None) -> Any:
+        """Bind a helper expression under a fresh name made from the current one.
+
+        Its origin is that of the binding ``origin_of``, which it replaces, or else the current node.
+        """
+        if not isinstance(expr, tvm.ir.Call | relax.TupleGetItem):
             return expr
         name = self._fresh(f"{self.current}{suffix}")
-        origin = self.old_origins.get(self.current, Origin())
-        return self._write(name, expr, Origin(origin.nodes, ()))
+        if origin_of is not None:
+            origin = self.origins.get(str(origin_of.name), Origin())
+        else:
+            op = op_name(expr)
+            origin = Origin(self.old_origins.get(self.current, Origin()).nodes, (op,) if op else ())
+        return self._write(name, expr, origin)
+
+    def main(self, expr: Any) -> Any:
+        """Bind the expression that does the current node's work under the current name, with its full origin.
+
+        For rules whose result is something around it (a transpose, a tuple); call it last, and once.
+        """
+        assert not self._main_written, self.current
+        self._main_written = True
+        origin = self._absorbed + self.old_origins.get(self.current, Origin())
+        self._new_uses[self.current] = self._uses[self.current]
+        return self._write(self.current, expr, origin)
 
     def absorb(self, *exprs: Any) -> None:
         """Add the origins of bindings that the current one replaces."""
@@ -233,6 +252,7 @@ class Line:
         for var, value in self.old_bindings:
             self.current = str(var.name)
             self._absorbed = Origin()
+            self._main_written = False
             value = self.substitute(value)
             replaced = rule(self, value)
             self._bind(self.current, value if replaced is None else replaced)
@@ -273,6 +293,11 @@ class Line:
         return var
 
     def _bind(self, name: str, expr: Any) -> None:
+        if self._main_written:
+            self._env[name] = around = self.emit(expr, "_as")
+            if isinstance(around, relax.Var):
+                self._new_uses[str(around.name)] = self._uses[name]
+            return
         origin = self._absorbed + self.old_origins.get(name, Origin())
         if isinstance(expr, tvm.ir.Call | relax.TupleGetItem):
             self._new_uses[name] = self._uses[name]

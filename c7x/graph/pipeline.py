@@ -7,10 +7,14 @@ from typing import Any, Protocol
 
 import tvm
 
+from c7x.graph.conv_bn import fold_batch_norms
 from c7x.graph.fold import fold_constants
 from c7x.graph.fuse import fuse, lower_calls
+from c7x.graph.layout import channels_last
 from c7x.graph.legalize import legalize
 from c7x.graph.line import start
+from c7x.graph.offload import offload
+from c7x.graph.simplify import simplify
 
 
 class TargetLike(Protocol):
@@ -26,6 +30,12 @@ GraphPass = Callable[[tvm.IRModule], tvm.IRModule]
 PASSES: tuple[tuple[str, GraphPass], ...] = (
     ("start", start),
     ("fold_constants", fold_constants),
+    ("simplify", simplify),
+    ("fold_batch_norms", fold_batch_norms),
+    ("channels_last", channels_last),
+    ("simplify_layouts", simplify),
+    ("offload", offload),
+    ("simplify_offloaded", simplify),
     ("legalize", legalize),
     ("fuse", fuse),
     ("lower_calls", lower_calls),
