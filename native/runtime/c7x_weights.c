@@ -136,8 +136,7 @@ static int read_entry(reader *r, entry *e) {
 }
 
 /* The two passes of the firmware skip padding differently. Both rules are kept, so that a file which only the first one
- * takes fails here as it fails there; the second pass may then read other entries than the first one counted, and
- * therefore checks every pool. */
+ * takes fails here as it fails there (where they end up apart, the second one lands on a zero byte, which is no type). */
 static void skip_padding_first_pass(reader *r) {
   while (r->offset < r->size && r->data[r->offset] == 0) {
     ++r->offset;
@@ -161,6 +160,7 @@ static void count_entry(c7x_weights_layout *layout, const entry *e) {
   }
 }
 
+/* Only a layout of other bytes gets this far wrong, but then the pools would overflow. */
 static int check_pools(const c7x_weights_layout *used, const c7x_weights_layout *pools) {
   if (used->num_tensors > pools->num_tensors) {
     return C7X_WEIGHTS_ERR_TENSOR_POOL;

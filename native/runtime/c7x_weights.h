@@ -20,7 +20,7 @@ extern "C" {
 #define C7X_WEIGHTS_MAX_RANK 16
 
 /* The firmware's loader codes, -1 to -10; -11 is a check of ours that a firmware may not make. -9 is never returned by
- * this loader, which has no state; it is here because a firmware reports it. */
+ * this loader, which has no state, and the pool codes only when the layout is that of other bytes. */
 typedef enum c7x_weights_status {
   C7X_WEIGHTS_OK = 0,
   C7X_WEIGHTS_ERR_NULL = -1,

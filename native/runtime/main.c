@@ -450,11 +450,12 @@ static void check_status(int status) {
     return;
   }
   if (status == C7X_ERR_NOMEM) {
+    const int pool = c7x_platform_failed_request(C7X_POOL_MAIN) != 0 ? C7X_POOL_MAIN : C7X_POOL_FAST;
     char cause[TEXT_BYTES];
-    snprintf(cause, sizeof cause, "a pool was full (requested %zu bytes; free: fast %zu, main %zu)",
-             c7x_platform_failed_request(C7X_POOL_MAIN) != 0 ? c7x_platform_failed_request(C7X_POOL_MAIN)
-                                                             : c7x_platform_failed_request(C7X_POOL_FAST),
-             tvm_dsp_get_free_memory(C7X_POOL_FAST), tvm_dsp_get_free_memory(C7X_POOL_MAIN));
+    snprintf(cause, sizeof cause, "the %s pool is full (requested %.1f MB, %.1f MB free of %.1f MB)",
+             pool == C7X_POOL_MAIN ? "main" : "fast", 1e-6 * (double)c7x_platform_failed_request(pool),
+             1e-6 * (double)tvm_dsp_get_free_memory(pool),
+             1e-6 * (double)(pool == C7X_POOL_MAIN ? C7X_MAIN_POOL_BYTES : C7X_FAST_POOL_BYTES));
     fail(cause, "use a smaller model or input", "cg_main_dsp returned %d: out of memory", status);
   }
   fail("the model refused its inputs or a kernel failed; see the lines above, if any", module_hint,

@@ -1,0 +1,61 @@
+"""The build stage: generated C in, the artefact of a mode out."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from c7x.reporter import SILENT, Reporter
+from c7x.target import DEFAULT_MODE, check_mode
+from c7x.toolchain.gnu import BuildOptions, build_cg_dsp, find_compiler
+from c7x.workspace import Workspace
+
+
+def build_stage(
+    ws: Workspace, *, mode: str = DEFAULT_MODE, options: BuildOptions, reporter: Reporter = SILENT
+) -> dict[str, Any]:
+    """Build the artefact of ``mode`` from ``lib*.c`` and ``devc.c``.
+
+    Returns:
+        ``artefact`` (file name in the build directory), ``bytes``, ``compiler``, ``march`` and ``build_type``.
+
+    Raises:
+        TargetError: an unknown mode.
+        UnsupportedError: a mode that this version does not build.
+        WorkspaceError: there is no generated code.
+        ToolError: the compiler is missing or failed.
+    """
+    check_mode(mode)
+    ws.require("lib0.c")
+    generated = [*sorted(path.name for path in ws.root.glob("lib*.c")), "devc.c"]
+    with ws.stage("build", inputs=generated) as stage:
+        compiler = find_compiler(options.cc, reporter=reporter)
+        stage.tools["cc"] = compiler.version
+        stage.options = {"build_type": options.build_type, "march": options.march, "cflags": list(options.cflags)}
+        stage.facts["mode"] = mode
+        edited = [name for name in generated if ws.edited(name)]
+        hint = (
+            f"{' and '.join(edited)} changed since c7x codegen wrote it: mend it, or run c7x codegen again"
+            if edited
+            else "try another compiler with --cc; if it stays, report it with the model"
+        )
+        reporter.info(f"compiling with {compiler.version}")
+        with tempfile.TemporaryDirectory(prefix="cc-", dir=stage.folder) as scratch:
+            executable = build_cg_dsp(
+                [ws.path(name) for name in generated],
+                folder=Path(scratch),
+                options=options,
+                compiler=compiler,
+                hint=hint,
+                reporter=reporter,
+            )
+            executable.replace(stage.path("cg_dsp"))
+        size = stage.path("cg_dsp").stat().st_size
+    return {
+        "artefact": "cg_dsp",
+        "bytes": size,
+        "compiler": compiler.version,
+        "march": options.march,
+        "build_type": options.build_type,
+    }
