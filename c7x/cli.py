@@ -34,8 +34,22 @@ EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
 _GLOBAL_FLAGS = ("--verbose", "--quiet", "--no-color")
 
 
+class _Passed(Exception):  # noqa: N818 - a vehicle, no error of its own
+    """Carries what Typer would turn into an exit code of its choice past it."""
+
+    def __init__(self, original: BaseException) -> None:
+        super().__init__()
+        self.original = original
+
+
 class _Group(TyperGroup):
     """Takes the global flags anywhere on the line, since nobody remembers on which side of the command they go."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, BrokenPipeError) as error:
+            raise _Passed(error) from error
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
@@ -95,10 +109,12 @@ Bind = Annotated[
     list[str] | None,
     typer.Option("--bind", metavar="NAME=VALUE", help="Fix a dynamic dimension; may be repeated."),
 ]
-Cc = Annotated[str | None, typer.Option("--cc", help="The C++ compiler: g++, clang++ or a path.")]
+Cc = Annotated[
+    str | None, typer.Option("--cc", help="The compiler: gcc, clang, g++, ... or a path; default: CC, else gcc.")
+]
 March = Annotated[str | None, typer.Option("--march", help="Instruction set of cg_dsp, e.g. native or x86-64-v3.")]
 Cflags = Annotated[str | None, typer.Option("--cflags", help="More compiler flags, in one argument.")]
-BuildType = Annotated[str | None, typer.Option("--build-type", help="Release or Debug.")]
+BuildType = Annotated[str | None, typer.Option("--build-type", help="release, debug or asan.")]
 
 
 def _settings(ctx: typer.Context) -> _Settings:
@@ -251,7 +267,7 @@ def build(
 
 InputOption = Annotated[
     list[Path] | None,
-    typer.Option("--input", help="A .npy file per input in order, or one .npz; default: the example inputs."),
+    typer.Option("--input", help="A .npy file per input in order, or one .npz or .bin; default: the example inputs."),
 ]
 
 
@@ -260,7 +276,9 @@ def run(
     ctx: typer.Context,
     build: Build = Path("build"),
     input: InputOption = None,  # noqa: A002 - the option is called so
-    output: Annotated[Path | None, typer.Option("--output", help="Where to put the outputs: .npz or .npy.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", help="Where to put the outputs: .npz, .npy or .bin.")
+    ] = None,
     repeat: Annotated[int, typer.Option("--repeat", min=1, help="Infer so often in one process.")] = 1,
     as_json: Json = False,
 ) -> None:
@@ -276,9 +294,13 @@ def run(
     if as_json:
         ui.print_json({"status": "ok", "build": str(build), **result})
     else:
-        console = ui.make_console(stderr=False, no_color=_settings(ctx).no_color)
-        rows = [(item["name"], f"{item['dtype']}{list(item['shape'])}") for item in result.get("outputs", ())]
+        settings = _settings(ctx)
+        console = ui.make_console(stderr=False, no_color=settings.no_color)
+        rows = [(item["name"], f"{item['dtype']}{list(item['shape'])}") for item in result["outputs"]]
         console.print(ui.table(("output", "type"), rows, left=2))
+        console.print(f"host time {ui.format_seconds(result['host_seconds_median'])}", soft_wrap=True)
+        if settings.verbosity == "verbose":
+            console.print(result["stdout"].rstrip(), soft_wrap=True)
         if output:
             console.print(f"written to {output}", soft_wrap=True)
 
@@ -422,10 +444,10 @@ def main_inner(arguments: Sequence[str]) -> int:
     """
     try:
         code = app(args=list(arguments), prog_name="c7x", standalone_mode=False)
-    except (C7xError, typer.Exit):
+    except C7xError:
         raise
-    except typer.Abort as error:
-        raise KeyboardInterrupt from error
+    except _Passed as passed:
+        raise passed.original from None
     except Exception as error:
         usage = _usage_error(error)
         if usage is None:

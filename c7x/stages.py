@@ -282,7 +282,7 @@ STAGES: Mapping[str, Stage] = {
             name="build",
             run=_build,
             options=frozenset({"mode", "cc", "march", "cflags", "build_type"}),
-            reads=("lib0.c", "devc.c", "weights.bin"),
+            reads=("lib0.c", "devc.c"),
             writes=("cg_dsp",),
         ),
         Stage(
@@ -296,7 +296,7 @@ STAGES: Mapping[str, Stage] = {
             run=_run,
             options=frozenset({"input", "output", "repeat"}),
             modules=_modules("numpy"),
-            reads=("cg_dsp", "io.json", "weights.bin"),
+            reads=("cg_dsp", "io.json"),
         ),
         Stage(
             name="compare",

@@ -199,7 +199,7 @@ def test_full_disk_behind_an_error_without_errno(
     class Usage:
         free = 0
 
-    monkeypatch.setattr(workspace_module.shutil, "disk_usage", lambda path: Usage)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: Usage)
     with pytest.raises(WorkspaceError) as caught, ws.stage("export"):
         raise error
     assert caught.value.cause == "no space is left on the device"
