@@ -39,10 +39,10 @@ $(STAMP): | tools
 	@test -x $(BIN)/python || { echo "creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@rm -f $(VENV)/.installed-*
 	@echo "installing the locked packages into $(VENV) (about a gigabyte; takes a minute or two)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/dev.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-index -r requirements/torch.txt 2>/dev/null \
-		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/torch.txt --index-url $(TORCH_INDEX)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes --no-deps -r requirements/dev.lock
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-index -r requirements/torch.txt 2>/dev/null \
+		|| $(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps -r requirements/torch.txt --index-url $(TORCH_INDEX)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m pip check
 	@touch $@
 
