@@ -4,7 +4,8 @@
 
 Each shape is generated, compiled with gcc -O3, and timed in turn with onnxruntime running the same operator alone
 (its Conv takes NCHW and reorders inside, so its single-operator times are a little worse than inside a whole net).
-``peak`` is the machine's multiply-add rate, measured in the same process. Times are the minimum of many runs.
+``peak`` is the machine's multiply-add rate, measured in the same process. Times are the thread's processor time, which
+leaves out other processes, and the minimum of many runs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import math
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ float peak(int32_t n) {
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """One convolution (``size`` is the input's height and width) or, with ``size`` 0, a matrix product [m, c] x [c, o]."""
+    """One convolution (``size`` is the input's height and width); with ``size`` 0 a matrix product [m, c] x [c, o]."""
 
     count: int
     size: int
@@ -138,21 +139,23 @@ def out_type(*shape: int) -> TensorType:
     return TensorType(dtype="float32", shape=shape)
 
 
-def make_kernel(shape: Shape, arrays: Sequence[np.ndarray], out: TensorType, pad: int, options: KernelOptions) -> GeneratedKernel:
+def make_kernel(
+    shape: Shape, arrays: Sequence[np.ndarray], out: TensorType, pad: int, options: KernelOptions
+) -> GeneratedKernel:
     attrs: dict[str, Any] = {"has_bias": True, "has_residual": shape.residual, "activation": shape.activation}
     if shape.size:
         attrs |= {"strides": [shape.stride] * 2, "padding": [pad] * 4, "dilation": [1, 1], "groups": shape.groups}
     else:
         attrs |= {"transpose_b": True}
     inputs = [
-        Operand(type=TensorType(dtype="float32", shape=a.shape), value=a if i == 1 else None) for i, a in enumerate(arrays)
+        Operand(type=TensorType(dtype="float32", shape=a.shape), value=a if i == 1 else None)
+        for i, a in enumerate(arrays)
     ]
     return generate("c7x.conv2d" if shape.size else "c7x.matmul", attrs, inputs, [out], options=options)
 
 
 def onnx_session(shape: Shape, arrays: Sequence[np.ndarray], pad: int) -> Callable[[], None]:
     """A function that runs the operator once in onnxruntime."""
-    import onnx
     import onnxruntime as ort
     from onnx import TensorProto, helper, numpy_helper
 
@@ -160,9 +163,8 @@ def onnx_session(shape: Shape, arrays: Sequence[np.ndarray], pad: int) -> Callab
     feeds = {"x": np.ascontiguousarray(x)}
     weights = [numpy_helper.from_array(arrays[1], "w"), numpy_helper.from_array(arrays[2], "b")]
     if shape.size:
-        nodes = [
-            helper.make_node("Conv", ["x", "w", "b"], ["y0"], pads=[pad] * 4, strides=[shape.stride] * 2, group=shape.groups)
-        ]
+        form = {"pads": [pad] * 4, "strides": [shape.stride] * 2, "group": shape.groups}
+        nodes = [helper.make_node("Conv", ["x", "w", "b"], ["y0"], **form)]
     else:
         nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["y0"], transB=1)]
     last = "y0"
@@ -179,7 +181,8 @@ def onnx_session(shape: Shape, arrays: Sequence[np.ndarray], pad: int) -> Callab
         weights += [numpy_helper.from_array(np.float32(v), n) for n, v in (("lo", 0), ("hi", 6))]
         nodes.append(helper.make_node("Clip", [last, "lo", "hi"], ["y2"]))
         last = "y2"
-    graph = helper.make_graph(nodes, "g", ports, [helper.make_tensor_value_info(last, TensorProto.FLOAT, None)], weights)
+    result = helper.make_tensor_value_info(last, TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "g", ports, [result], weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     settings = ort.SessionOptions()
     settings.intra_op_num_threads = settings.inter_op_num_threads = 1
@@ -221,9 +224,9 @@ def best(functions: Sequence[Callable[[], object]], seconds: float) -> list[floa
     end = time.perf_counter() + seconds * len(functions)
     while time.perf_counter() < end:
         for i, f in enumerate(functions):
-            start = time.perf_counter()
+            start = time.thread_time()
             f()
-            times[i] = min(times[i], time.perf_counter() - start)
+            times[i] = min(times[i], time.thread_time() - start)
     return times
 
 
@@ -231,6 +234,35 @@ def measure_peak(library: ctypes.CDLL) -> float:
     """Multiply-adds per second of independent eight-lane accumulators."""
     library.peak.restype = ctypes.c_float
     return 80 * 100_000 / best([lambda: library.peak(100_000)], 0.2)[0]
+
+
+def make_pools(kernels: Sequence[GeneratedKernel]) -> dict[str, np.ndarray]:
+    """Memory that all kernels share, as layers do in a model's arena: input, residual, output, workspace."""
+    sizes = {"input": 0, "residual": 0, "output": 0, "workspace": 0}
+    for kernel in kernels:
+        wanted = (kernel.inputs[0].nbytes, 0, kernel.outputs[0].nbytes, kernel.workspace_bytes)
+        if len(kernel.inputs) > 3:
+            wanted = (wanted[0], kernel.inputs[3].nbytes, *wanted[2:])
+        sizes = {name: max(old, new) for (name, old), new in zip(sizes.items(), wanted, strict=True)}
+    return {name: aligned(np.ones(size // 4, np.float32)) for name, size in sizes.items()}
+
+
+def bind(
+    library: ctypes.CDLL, index: int, kernel: GeneratedKernel, arrays: Sequence[np.ndarray],
+    pools: Mapping[str, np.ndarray],
+) -> Callable[[], object]:  # fmt: skip
+    """A call of kernel ``index`` with constants of its own."""
+    roles = ["input", aligned(kernel.packed[1]), aligned(arrays[2]), *["residual"][: len(arrays) - 3], "output"]
+    if kernel.workspace_bytes:
+        roles.append("workspace")
+    buffers = [pools[role] if isinstance(role, str) else role for role in roles]
+    pointers = (ctypes.c_void_p * len(buffers))(*(b.ctypes.data for b in buffers))
+    function = getattr(library, f"k{index}")
+
+    def call(_keep: object = buffers) -> object:
+        return function(pointers)
+
+    return call
 
 
 def run(net: str, march: str, with_ort: bool, only: str, seconds: float, options: KernelOptions) -> None:
@@ -244,14 +276,12 @@ def run(net: str, march: str, with_ort: bool, only: str, seconds: float, options
     print(f"{net}, -march={march}: peak {peak / 1e9:.1f} GMAC/s; {len(shapes)} kernels compiled in {compiled:.2f} s")
     print(f"{'operator':28} {'count':>5} {'MMAC':>7} {'ms':>8} {'of peak':>8} {'ort ms':>8} {'ratio':>6}  kernel")
     total = total_ort = 0.0
-    for i, (shape, kernel, (arrays, out, pad)) in enumerate(zip(shapes, kernels, data, strict=True)):
-        buffers = [aligned(kernel.packed.get(j, a)) for j, a in enumerate(arrays)]
-        buffers.append(aligned(np.zeros(out.shape, np.float32)))
-        if kernel.workspace_bytes:
-            buffers.append(aligned(np.zeros(kernel.workspace_bytes, np.uint8)))
-        pointers = (ctypes.c_void_p * len(buffers))(*(b.ctypes.data for b in buffers))
-        function = getattr(library, f"k{i}")
-        functions: list[Callable[[], object]] = [lambda f=function, p=pointers: f(p)]  # type: ignore[misc]
+    sequence: list[Callable[[], object]] = []
+    pools = make_pools(kernels)
+    for i, (shape, kernel, (arrays, _, pad)) in enumerate(zip(shapes, kernels, data, strict=True)):
+        calls = [bind(library, i, kernel, arrays, pools) for _ in range(shape.count)]
+        sequence += calls
+        functions: list[Callable[[], object]] = [calls[0]]
         if with_ort:
             functions.append(onnx_session(shape, arrays, pad))
         times = best(functions, seconds)
@@ -262,7 +292,14 @@ def run(net: str, march: str, with_ort: bool, only: str, seconds: float, options
             f"{shape.label:28} {shape.count:5} {kernel.macs / 1e6:7.1f} {times[0] * 1e3:8.3f} "
             f"{kernel.macs / times[0] / peak:8.1%} {ort * 1e3:8.3f} {times[0] / ort:6.2f}  {kernel.name_hint}"
         )
-    print(f"{'sum':28} {'':5} {'':7} {total * 1e3:8.3f} {'':8} {total_ort * 1e3:8.3f} {total / total_ort:6.2f}\n")
+    print(f"{'sum':28} {'':5} {'':7} {total * 1e3:8.3f} {'':8} {total_ort * 1e3:8.3f} {total / total_ort:6.2f}")
+
+    def whole() -> None:
+        for function in sequence:
+            function()
+
+    together = best([whole], seconds * 20)[0]
+    print(f"{'one after the other':28} {'':5} {'':7} {together * 1e3:8.3f}  (each layer with its own weights)\n")
 
 
 def main() -> None:

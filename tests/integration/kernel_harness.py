@@ -1,4 +1,4 @@
-"""Generates kernels, compiles many into one shared object, calls them through ctypes, and computes the answers in float64.
+"""Generates kernels, compiles many into one shared object, calls them through ctypes, computes answers in float64.
 
 Every buffer a kernel is given stands between guard bytes, and its start is aligned to four bytes only.
 """
@@ -34,7 +34,7 @@ class Case:
     inputs: tuple[np.ndarray, ...] = field(repr=False)
     outputs: tuple[TensorType, ...]
     constants: tuple[int, ...] = ()
-    options: KernelOptions = KernelOptions()
+    options: KernelOptions | None = None
 
     @property
     def operands(self) -> list[Operand]:
@@ -222,7 +222,7 @@ def conv_case(
     rng: np.random.Generator, *, n: int = 1, h: int = 8, w: int = 8, c: int = 8, o: int = 8,
     k: tuple[int, int] = (3, 3), strides: tuple[int, int] = (1, 1), padding: tuple[int, int, int, int] = (0, 0, 0, 0),
     dilation: tuple[int, int] = (1, 1), groups: int = 1, bias: bool = True, residual: bool = False,
-    activation: str | None = None, options: KernelOptions = KernelOptions(),
+    activation: str | None = None, options: KernelOptions | None = None,
 ) -> Case:  # fmt: skip
     top, left, bottom, right = padding
     oh = (h + top + bottom - (k[0] - 1) * dilation[0] - 1) // strides[0] + 1
