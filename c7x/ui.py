@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from c7x.engine.events import Listener
@@ -72,9 +72,13 @@ class Terminal(Listener):
         if self.console.is_terminal and self.verbosity != "quiet":
             self._progress = Progress(
                 SpinnerColumn(),
-                TextColumn("{task.description}", markup=False),
+                # A compiler call is longer than any line; what does not fit is of no use for a moment's glance.
+                TextColumn(
+                    "{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
+                ),
                 TimeElapsedColumn(),
                 console=self.console,
+                expand=True,
                 transient=True,
             )
             self._progress.start()

@@ -40,7 +40,7 @@ STAGES: tuple[str, ...] = ("export", "quantize", "import", "codegen", "build", "
 
 #: Written by hand as often as by a stage: an edited one is set aside under this suffix, never lost.
 KEPT_SUFFIX = ".edited"
-_EDITABLE = frozenset({".c", ".h", ".relax"})
+EDITABLE_SUFFIXES = frozenset({".c", ".h", ".relax"})
 
 _TEMPORARY = ".c7x-"
 #: Below this much free space a failed write is put down to a full disk (torch and NumPy drop the errno).
@@ -350,7 +350,9 @@ class Workspace:
         outputs = {name: sha256_file(run.folder / name) for name in written}
         stale = {name for record in dropped for name in record["outputs"] if _inside(name)} - outputs.keys()
         run.kept = [
-            name for name in sorted(stale | outputs.keys()) if Path(name).suffix in _EDITABLE and self.edited(name)
+            name
+            for name in sorted(stale | outputs.keys())
+            if Path(name).suffix in EDITABLE_SUFFIXES and self.edited(name)
         ]
         kept.append(
             {

@@ -25,7 +25,7 @@ from c7x.engine.crash import write_crash_report
 from c7x.engine.events import Channel, ChannelReporter
 from c7x.errors import EXIT_INTERRUPTED, C7xError, DependencyError, InternalError
 from c7x.stages import Stage
-from c7x.workspace import Workspace
+from c7x.workspace import EDITABLE_SUFFIXES, KEPT_SUFFIX, Workspace
 
 _PR_SET_PDEATHSIG = 1
 
@@ -77,7 +77,8 @@ def _run(table: Mapping[str, Stage], request: Mapping[str, Any], channel: Channe
         for name in stage.reads:
             if workspace.edited(name):
                 reporter.info(f"{name} was edited since it was written; the edited file is used")
-        kept = [name for name in stage.writes if workspace.edited(name)]
+        sources = [name for name in stage.writes if Path(name).suffix in EDITABLE_SUFFIXES]
+        edited = [name for name in sources if workspace.edited(name)]
         start = time.perf_counter()
         try:
             result = stage.run(workspace, options, reporter)
@@ -85,9 +86,9 @@ def _run(table: Mapping[str, Stage], request: Mapping[str, Any], channel: Channe
             error.stage = error.stage or stage.name
             raise
         seconds = time.perf_counter() - start
-        for name in kept:
-            if workspace.has(f"{name}.edited"):
-                reporter.warn(f"{name} was edited by hand and is written anew; the edited one is now {name}.edited")
+        for name in edited:
+            if workspace.has(name + KEPT_SUFFIX):
+                reporter.warn(f"{name} was edited by hand and is written anew; yours is now {name}{KEPT_SUFFIX}")
         channel.send("finished", name=stage.name, seconds=seconds, result=result)
 
 

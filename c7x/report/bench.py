@@ -7,9 +7,11 @@ medians over the rounds' medians.
 
 from __future__ import annotations
 
+import logging
 import statistics
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,16 +102,23 @@ def onnxruntime_session(ws: Workspace, inputs: Arrays) -> InProcess:
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     try:
-        onnx_program = torch.onnx.export(Reference(ws).program, dynamo=True, verbose=False)
+        # What the exporter has to say concerns its own developers.
+        logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            onnx_program = torch.onnx.export(Reference(ws).program, dynamo=True, verbose=False)
         assert onnx_program is not None
         with tempfile.TemporaryDirectory(prefix="c7x-onnx-") as folder:
             path = Path(folder) / "model.onnx"
             onnx_program.save(path)
             session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:
+        root: BaseException = error
+        while root.__cause__ is not None:
+            root = root.__cause__
         raise UnsupportedError(
             "the model cannot be timed in ONNX Runtime",
-            cause=str(error).strip().split("\n", 1)[0],
+            cause=str(root).strip().split("\n", 1)[0],
             hint="leave --peer onnxruntime out",
             stage="bench",
         ) from error

@@ -24,6 +24,12 @@ def write(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
     return {"length": len(options["text"])}
 
 
+def source(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
+    with workspace.stage("codegen") as run:
+        run.write_text("lib0.c", options["text"])
+    return {}
+
+
 def half_written(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
     """Fails in the way the options say, with a file half written."""
     with workspace.stage("import") as run:
@@ -96,6 +102,8 @@ TABLE = {
     for stage in (
         _stage("write", write, "text", writes=("model.txt",)),
         _stage("read", lambda w, o, r: {"text": w.require("model.txt").read_text()}, reads=("model.txt",)),
+        _stage("source", source, "text", writes=("lib0.c",)),
+        _stage("use", lambda w, o, r: {"text": w.require("lib0.c").read_text()}, reads=("lib0.c",)),
         _stage("half", half_written, "how"),
         _stage("chatter", chatter),
         _stage("flood", flood),

@@ -131,6 +131,23 @@ def test_missing_file_is_refused_before_a_process_starts(tmp_path: Path) -> None
         nobody.run(Workspace(tmp_path / "no"), [StageRequest(name="read")])
 
 
+def test_edited_files_are_used_as_input_and_kept_when_written_anew(tmp_path: Path) -> None:
+    run(tmp_path, "source", text="int x;")
+    source = tmp_path / "build" / "lib0.c"
+    source.write_text("int y;")
+    recorder = Recorder()
+    (outcome,) = run(tmp_path, "use", listener=recorder)
+    assert outcome.result == {"text": "int y;"}
+    assert ("info", "lib0.c was edited since it was written; the edited file is used") in recorder.events
+    recorder = Recorder()
+    run(tmp_path, "source", listener=recorder, text="int z;")
+    assert source.read_text() == "int z;"
+    assert source.with_name("lib0.c.edited").read_text() == "int y;"
+    assert [text for kind, text, *_ in recorder.events if kind == "warn"] == [
+        "lib0.c was edited by hand and is written anew; yours is now lib0.c.edited"
+    ]
+
+
 def test_unknown_option_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="colour"):
         engine().run(Workspace(tmp_path), [StageRequest(name="write", options={"colour": "red"})])
