@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.models import arithmetic, conv, interface, layers, real, sequence, vision
+from tests.models import arithmetic, conv, golden, interface, layers, real, sequence, vision
 from tests.models.case import CASES, ModelCase
 
 __all__ = ["MODELS", "ModelCase", "write_model_file"]
 
-FAMILIES = (conv, vision, sequence, layers, arithmetic, interface, real)
+FAMILIES = (conv, vision, sequence, layers, arithmetic, interface, golden, real)
 
 MODELS: dict[str, ModelCase] = {case.name: case for case in CASES}
 assert len(MODELS) == len(CASES), "two cases share a name"

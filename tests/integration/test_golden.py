@@ -1,0 +1,51 @@
+"""``lib0.c`` of a few tiny models is kept in tests/golden: a refactoring must not change generated C by accident.
+
+After a wanted change: ``pytest tests/integration/test_golden.py --update-golden``, and read the difference before it is
+committed. The helper headers that every lib0.c contains word for word are left out, a line stands for each.
+"""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+import pytest
+
+from tests.integration.zoo import ROOT, generate
+from tests.models import MODELS, ModelCase
+
+GOLDEN = ROOT / "tests" / "golden"
+HEADERS = ("c7x_vector.h", "c7x_scalar.h")
+CASES = [case for case in MODELS.values() if "golden" in case.tags]
+
+
+def without_headers(text: str) -> str:
+    """``text`` with the content of each helper header replaced by a line that names it.
+
+    Raises:
+        AssertionError: a header is not in the text as it stands in native/include.
+    """
+    for name in HEADERS:
+        header = (ROOT / "native" / "include" / name).read_text(encoding="utf-8").strip()
+        assert header in text, f"lib0.c does not contain {name} as it is in native/include"
+        text = text.replace(header, f"/* ... {name} ... */")
+    return text
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_generated_c_is_unchanged(case: ModelCase, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    found = without_headers(generate(case, tmp_path).path("lib0.c").read_text(encoding="utf-8"))
+    golden = GOLDEN / case.name / "lib0.c"
+    if request.config.getoption("--update-golden"):
+        golden.parent.mkdir(parents=True, exist_ok=True)
+        golden.write_text(found, encoding="utf-8", newline="\n")
+        return
+    assert golden.is_file(), f"there is no {golden.relative_to(ROOT)}: write it with --update-golden"
+    wanted = golden.read_text(encoding="utf-8")
+    difference = list(difflib.unified_diff(wanted.splitlines(), found.splitlines(), "golden", "generated", lineterm=""))
+    assert not difference, "\n".join([*difference[:80], "...", "write it anew with --update-golden if this is wanted"])
+
+
+def test_no_golden_file_is_left_over() -> None:
+    """Every folder in tests/golden belongs to a case."""
+    assert {path.name for path in GOLDEN.iterdir() if path.is_dir()} <= {case.name for case in CASES}
