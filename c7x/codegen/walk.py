@@ -55,6 +55,7 @@ class _Walk:
     printed: dict[str, Any] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     result_names: dict[Any, str] = field(default_factory=dict)
+    result_of_buffer: dict[str, str] = field(default_factory=dict)
 
     def run(self) -> Program:
         main = self.mod["main"]
@@ -71,8 +72,13 @@ class _Walk:
             inputs.append(Port(name=names[index] if index < len(names) else param.name, buffer=buffer, type=tensor))
         bindings = [b for block in main.body.blocks for b in block.bindings]
         for binding in bindings:
+            # `lv = alloc` and `lv = (alloc, alloc1)` give allocations the name of the value they hold.
             if isinstance(binding.value, relax.Var):
                 self.result_names.setdefault(binding.value, binding.var.name)
+            elif isinstance(binding.value, relax.Tuple):
+                for item in binding.value.fields:
+                    if isinstance(item, relax.Var):
+                        self.result_names.setdefault(item, binding.var.name)
         for binding in bindings:
             self.env[binding.var] = self._value(binding.value, binding.var)
         result = self._value(main.body.body, None)
@@ -116,8 +122,10 @@ class _Walk:
             return None
         name = op.name if isinstance(op, tvm.ir.Op) else str(op)
         if name == "relax.builtin.alloc_tensor":
-            tensor = self._tensor_type(call.ty, self.result_names.get(var, var.name))
-            buffer = self._new_buffer(self.result_names.get(var, var.name), tensor, "intermediate")
+            result = self.result_names.get(var, var.name)
+            tensor = self._tensor_type(call.ty, result)
+            buffer = self._new_buffer(result, tensor, "intermediate")
+            self.result_of_buffer[buffer] = result
             self.unwritten.add(buffer)
             return buffer
         if name in _VIEWS:
@@ -274,9 +282,10 @@ class _Walk:
         relax_ops: list[str] = []
         nodes: list[str] = []
         for output in outputs:
-            record = self.provenance_of_call.get(output, {})
+            result = self.result_of_buffer.get(output, output)
+            record = self.provenance_of_call.get(result, {})
             relax_ops += [o for o in record.get("relax_ops", []) if o not in relax_ops]
-            nodes += [n for n in record.get("nodes", [output]) if n not in nodes]
+            nodes += [n for n in record.get("nodes", [result]) if n not in nodes]
         nodes = [n for n in nodes if n in self.provenance_of_node]
         sources = [self.provenance_of_node[n].get("source") for n in nodes]
         return Provenance(
