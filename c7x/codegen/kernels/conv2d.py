@@ -1,6 +1,6 @@
 """Convolution: NHWC data, OIHW weights packed at compile time; direct, depthwise, and Winograd's F(2x2, 3x3).
 
-Padding is done by copying the image into the workspace once, so that no inner loop checks a bound.
+Padding is done by copying a strip of the image into the workspace, so that no inner loop checks a bound.
 """
 
 from __future__ import annotations
@@ -10,10 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from c7x.codegen.kernels.base import ACTIVATIONS, GeneratedKernel, KernelOptions, Operand, ceil_div, require_float
-from c7x.codegen.kernels.conv_common import ConvShape, conv_shape, epilogue_inputs, finish, pad_bytes, pad_function
+from c7x.codegen.kernels.base import (
+    ACTIVATIONS,
+    GeneratedKernel,
+    KernelOptions,
+    Operand,
+    align64,
+    ceil_div,
+    require_float,
+)
+from c7x.codegen.kernels.conv_common import (
+    WEIGHT_MACS,
+    ConvShape,
+    choose_strip,
+    conv_shape,
+    epilogue_inputs,
+    finish,
+    pad_function,
+)
 from c7x.codegen.kernels.depthwise import depthwise
-from c7x.codegen.kernels.tile import PixelMap, Taps, choose_blocks, pack_panels, panel_product
+from c7x.codegen.kernels.tile import PixelMap, Taps, choose_blocks, choose_pixels, pack_panels, panel_product
 from c7x.codegen.kernels.winograd import winograd, winograd_pays
 from c7x.codegen.program import TensorType
 
@@ -80,43 +96,62 @@ def direct(
         pixel_map = PixelMap(step=step)
     else:
         pixel_map = PixelMap(step=step, width=s.ow, row=s.stride[0] * row)
-    pixels, images = s.oh * s.ow, s.n
-    image_step = s.h * s.w * s.c
-    if not s.needs_padding and linear and pixels * pixel_map.step == image_step:
-        pixels, images = s.n * pixels, 1
-    blocks = choose_blocks(og, pixels)
+    blocks = choose_blocks(og, s.oh * s.ow)
     packed = np.concatenate(
         [
             pack_panels(weights[g * og : (g + 1) * og].transpose(0, 2, 3, 1).reshape(og, -1), blocks)
             for g in range(s.groups)
         ]
     )
+    images, image_step = s.n, s.h * s.w * s.c
+    if s.needs_padding:
+
+        def floats(rows: int) -> int:
+            return s.strip_h(rows) * row
+
+        def cost(rows: int) -> int:
+            tile = choose_pixels(blocks.main, rows * s.ow)
+            return (ceil_div(rows * s.ow, tile) * tile + WEIGHT_MACS) * packed.size
+
+        rows = choose_strip(s.oh, floats, cost)
+        pixels = chunk = rows * s.ow
+        ws = align64(floats(rows) * 4)
+    else:
+        rows, ws = s.oh, 0
+        pixels = s.oh * s.ow
+        if linear and pixels * pixel_map.step == image_step:
+            pixels, images = s.n * pixels, 1
+        chunk = choose_chunk(pixels, s.stride[0] * s.stride[1] * s.c)
     functions, statements = panel_product(
-        blocks=blocks, pixels=pixels, taps=taps, source=pixel_map, out_step=s.o, epilogue=s.epilogue,
-        chunk=choose_chunk(pixels, s.stride[0] * s.stride[1] * s.c),
-    )  # fmt: skip
-    ws = pad_bytes(s)
+        blocks=blocks, pixels=pixels, taps=taps, source=pixel_map, out_step=s.o, epilogue=s.epilogue, chunk=chunk
+    )
     bias, residual = epilogue_inputs(s)
-    image, out_image = f"in0 + n * {image_step}", pixels * s.o
+    image, at = f"in0 + n * {image_step}", f"n * {s.oh * s.ow * s.o}"
     body: list[str] = []
     if s.needs_padding:
+        functions = pad_function(s, s.strip_h(rows), s.padded_w) + functions
         body.append("float* const padded = (float*)(void*)workspace;")
     body.append(f"for (int32_t n = 0; n < {images}; ++n) {{")
     if s.needs_padding:
-        body.append(f"  @SYMBOL@_pad({image}, padded);")
-        image = "padded"
+        # The last strip is moved back to end at the last row; what it computes again comes out the same.
+        body += [
+            f"for (int32_t strip = 0; strip < {s.oh}; strip += {rows}) {{",
+            f"  const int32_t y = strip < {s.oh - rows} ? strip : {s.oh - rows};",
+            f"  @SYMBOL@_pad({image}, padded, y * {s.stride[0]});",
+        ]
+        image, at = "padded", f"(n * {s.oh} + y) * {s.ow * s.o}"
     body.append(f"  for (int32_t g = 0; g < {s.groups}; ++g) {{")
     body.append(f"    const float* const src = {image} + g * {cg};")
     body.append(f"    const float* const wts = in1 + g * {packed.size // s.groups};")
     if bias:
         body.append(f"    const float* const bias = {bias} + g * {og};")
     if residual:
-        body.append(f"    const float* const res = {residual} + n * {out_image} + g * {og};")
-    body.append(f"    float* const dst = out0 + n * {out_image} + g * {og};")
+        body.append(f"    const float* const res = {residual} + {at} + g * {og};")
+    body.append(f"    float* const dst = out0 + {at} + g * {og};")
     body += ["    " + line for line in statements.splitlines()]
     body += ["  }", "}"]
     if s.needs_padding:
-        functions = pad_function(s, s.padded_h, s.padded_w) + functions
+        body.append("}")
     return finish(s, functions, body, packed, inputs, outputs, ws)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from c7x.codegen.kernels.base import GeneratedKernel, Operand, align64, float_type, signature
+from c7x.codegen.kernels.base import GeneratedKernel, Operand, ceil_div, float_type, signature
 from c7x.codegen.kernels.tile import Epilogue
 from c7x.codegen.program import TensorType
 
@@ -35,7 +35,11 @@ class ConvShape:
     @property
     def padded_h(self) -> int:
         """Rows of the image that are read, padding included."""
-        return (self.oh - 1) * self.stride[0] + (self.kh - 1) * self.dilation[0] + 1
+        return self.strip_h(self.oh)
+
+    def strip_h(self, rows: int) -> int:
+        """Rows of the padded image behind ``rows`` rows of the output."""
+        return (rows - 1) * self.stride[0] + (self.kh - 1) * self.dilation[0] + 1
 
     @property
     def padded_w(self) -> int:
@@ -95,39 +99,54 @@ def name_hint(s: ConvShape) -> str:
     return "_".join(parts)
 
 
-def pad_function(s: ConvShape, height: int, width: int) -> str:
-    """A static function that copies one image into ``dst`` [height, width, c] with zeros around it."""
-    # With a wide stride all that is read may lie in the padding.
-    top, left = min(s.padding[0], height), min(s.padding[1], width)
-    rows = min(s.h, height - top)
+def pad_function(s: ConvShape, rows: int, width: int) -> str:
+    """A static function that copies a strip of an image into ``dst`` [rows, width, c], with zeros around the image.
+
+    Its ``first`` is the strip's first row, counted from the top of the padding.
+    """
+    top, left = s.padding[0], min(s.padding[1], width)
     cols = min(s.w, width - left)
     row = width * s.c
     right = row - (left + cols) * s.c
-    below = height - top - rows
     lines = [
-        "static void @SYMBOL@_pad(const float* C7X_RESTRICT src, float* C7X_RESTRICT dst) {",
-    ]
-    if top:
-        lines.append(f"  memset(dst, 0, {top * row} * sizeof(float));")
-    lines += [
-        f"  for (int32_t y = 0; y < {rows}; ++y) {{",
-        f"    float* const d = dst + ({top} + y) * {row};",
+        "static void @SYMBOL@_pad(const float* C7X_RESTRICT image, float* C7X_RESTRICT dst, int32_t first) {",
+        f"  for (int32_t i = 0; i < {rows}; ++i) {{",
+        f"    const int32_t y = first + i - {top};",
+        f"    float* const d = dst + i * {row};",
+        f"    if (y < 0 || y >= {s.h}) {{",
+        f"      memset(d, 0, {row} * sizeof(float));",
+        "      continue;",
+        "    }",
     ]
     if left:
         lines.append(f"    memset(d, 0, {left * s.c} * sizeof(float));")
-    lines.append(f"    memcpy(d + {left * s.c}, src + y * {s.w * s.c}, {cols * s.c} * sizeof(float));")
+    if cols:
+        lines.append(f"    memcpy(d + {left * s.c}, image + y * {s.w * s.c}, {cols * s.c} * sizeof(float));")
     if right:
         lines.append(f"    memset(d + {(left + cols) * s.c}, 0, {right} * sizeof(float));")
-    lines.append("  }")
-    if below:
-        lines.append(f"  memset(dst + {(top + rows) * row}, 0, {below * row} * sizeof(float));")
-    lines.append("}")
+    lines += ["  }", "}"]
     return "\n".join(lines) + "\n"
 
 
-def pad_bytes(s: ConvShape) -> int:
-    """Workspace for the padded copy of one image."""
-    return align64(s.padded_h * s.padded_w * s.c * 4) if s.needs_padding else 0
+#: Most floats of a strip: 384 KiB, so that it stays in a cache of 512 KiB or more while it is used.
+STRIP_FLOATS = 98304
+
+#: Multiply-accumulates that take as long as reading a weight from a cache of several MiB, and as copying a float.
+WEIGHT_MACS = 6
+COPY_MACS = 16
+
+
+def choose_strip(rows: int, floats: Callable[[int], int], cost: Callable[[int], int]) -> int:
+    """How many of ``rows`` output rows are computed from one padded strip.
+
+    Args:
+        floats: size of the strip behind so many output rows.
+        cost: time for so many output rows in multiply-accumulates: those computed twice, and the reading of weights,
+            included.
+    """
+    sizes = sorted({ceil_div(rows, n) for n in range(1, rows + 1)}, reverse=True)
+    fitting = [size for size in sizes if floats(size) <= STRIP_FLOATS] or [1]
+    return min(fitting, key=lambda size: ceil_div(rows, size) * (cost(size) + COPY_MACS * floats(size)))
 
 
 def finish(

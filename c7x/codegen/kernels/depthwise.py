@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from c7x.codegen.kernels.base import ACTIVATIONS, LANES, GeneratedKernel, Operand
-from c7x.codegen.kernels.conv_common import ConvShape, epilogue_inputs, finish, pad_bytes, pad_function
+from c7x.codegen.kernels.base import ACTIVATIONS, LANES, GeneratedKernel, Operand, align64, ceil_div
+from c7x.codegen.kernels.conv_common import ConvShape, choose_strip, epilogue_inputs, finish, pad_function
 from c7x.codegen.program import TensorType
 
 
@@ -16,63 +16,106 @@ def pack_depthwise(weights: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(weights[:, 0].transpose(1, 2, 0))
 
 
+#: Outputs of a row that are computed side by side, best first: more of them share each weight and input.
+TILE_OUTPUTS = (7, 6, 5, 4)
+
+#: Widest kernel whose taps of one row are written out, so that neighbouring outputs share the inputs they load.
+MAX_UNROLLED = 7
+
+
+def choose_outputs(width: int) -> int:
+    """Outputs in a tile: the candidate that computes the fewest outputs twice."""
+    return min((p for p in TILE_OUTPUTS if p <= width), key=lambda p: (ceil_div(width, p) * p, -p), default=width)
+
+
+def tile_text(s: ConvShape, outputs: int, row: int, load: str, store: str) -> list[str]:
+    """Statements for one vector of channels at ``c``: ``outputs`` neighbouring outputs from ``src`` to ``dst``.
+
+    ``load`` and ``store`` are templates of a full or a partial vector access.
+    """
+    bias, residual = epilogue_inputs(s)
+    stride, dilation = s.stride[1], s.dilation[1]
+    lines = [f"const c7x_f32x8 b = {load.format(bias + ' + c') if bias else 'c7x_splat8(0.0f)'};"]
+    lines.append("c7x_f32x8 " + ", ".join(f"a{p} = b" for p in range(outputs)) + ";")
+    lines.append(f"for (int32_t r = 0; r < {s.kh}; ++r) {{")
+    lines.append(f"  const float* const t = src + r * {s.dilation[0] * row} + c;")
+    lines.append(f"  const float* const w = in1 + r * {s.kw * s.c} + c;")
+    if s.kw <= MAX_UNROLLED:
+        uses: dict[int, list[tuple[int, int]]] = {}
+        for p in range(outputs):
+            for q in range(s.kw):
+                uses.setdefault(p * stride + q * dilation, []).append((p, q))
+        for q in range(s.kw):
+            lines.append(f"  const c7x_f32x8 w{q} = {load.format(f'w + {q * s.c}')};")
+        lines.append("  c7x_f32x8 x;")
+        for column, pairs in sorted(uses.items()):
+            lines.append(f"  x = {load.format(f't + {column * s.c}')};")
+            lines += [f"  a{p} = c7x_fma8(x, w{q}, a{p});" for p, q in pairs]
+    else:
+        lines.append(f"  for (int32_t q = 0; q < {s.kw}; ++q) {{")
+        lines.append(f"    const c7x_f32x8 v = {load.format(f'w + q * {s.c}')};")
+        for p in range(outputs):
+            at = f"t + q * {dilation * s.c} + {p * stride * s.c}"
+            lines.append(f"    a{p} = c7x_fma8({load.format(at)}, v, a{p});")
+        lines.append("  }")
+    lines.append("}")
+    activation = ACTIVATIONS[s.epilogue.activation]
+    for p in range(outputs):
+        value = f"a{p}"
+        if residual:
+            value += " + " + load.format(f"res + {p * s.o} + c")
+        if activation:
+            value = f"{activation}({value})"
+        lines.append(store.format(f"dst + {p * s.o} + c", value))
+    return lines
+
+
 def depthwise(
     s: ConvShape, weights: np.ndarray, inputs: Sequence[Operand], outputs: Sequence[TensorType]
 ) -> GeneratedKernel:
-    """One weight per channel and tap: lanes run over channels, accumulators over a row of outputs."""
+    """The kernel of a convolution with one input and one output channel a group."""
     packed = pack_depthwise(weights)
-    ws = pad_bytes(s)
-    tile = min(4, s.ow)
     row = s.source_w * s.c
+    tile = choose_outputs(s.ow)
     tail = s.c % LANES
-    bias, residual = epilogue_inputs(s)
-    activation = ACTIVATIONS[s.epilogue.activation]
-
-    def lanes(load: str, store: str) -> list[str]:
-        lines = [f"const c7x_f32x8 b = {load.format(bias + ' + c') if bias else 'c7x_splat8(0.0f)'};"]
-        lines.append("c7x_f32x8 " + ", ".join(f"a{p} = b" for p in range(tile)) + ";")
-        lines.append(f"for (int32_t r = 0; r < {s.kh}; ++r) {{")
-        lines.append(f"  for (int32_t q = 0; q < {s.kw}; ++q) {{")
-        lines.append(f"    const float* const t = src + r * {s.dilation[0] * row} + q * {s.dilation[1] * s.c} + c;")
-        lines.append(f"    const c7x_f32x8 w = {load.format(f'in1 + (r * {s.kw} + q) * {s.c} + c')};")
-        for p in range(tile):
-            lines.append(f"    a{p} = c7x_fma8({load.format(f't + {p * s.stride[1] * s.c}')}, w, a{p});")
-        lines += ["  }", "}"]
-        for p in range(tile):
-            value = f"a{p}"
-            if residual:
-                value += " + " + load.format(f"res + {p * s.o} + c")
-            if activation:
-                value = f"{activation}({value})"
-            lines.append(store.format(f"dst + {p * s.o} + c", value))
-        return lines
-
-    image = "padded" if s.needs_padding else "image"
-    body: list[str] = [f"for (int32_t n = 0; n < {s.n}; ++n) {{"]
+    _, residual = epilogue_inputs(s)
+    strip, ws, functions = s.oh, 0, ""
     if s.needs_padding:
-        body.append("  float* const padded = (float*)(void*)workspace;")
-        body.append(f"  @SYMBOL@_pad(in0 + n * {s.h * s.w * s.c}, padded);")
+        strip = choose_strip(
+            s.oh, lambda rows: s.strip_h(rows) * row, lambda rows: rows * s.ow * s.c * s.kh * s.kw
+        )
+        ws = align64(s.strip_h(strip) * row * 4)
+        functions = pad_function(s, s.strip_h(strip), s.padded_w)
+
+    body = [f"for (int32_t n = 0; n < {s.n}; ++n) {{"]
+    image = f"in0 + n * {s.h * s.w * s.c}"
+    body.append(f"for (int32_t strip = 0; strip < {s.oh}; strip += {strip}) {{")
+    # The last strip is moved back to end at the last row; what it computes again comes out the same.
+    body.append(f"  const int32_t first = strip < {s.oh - strip} ? strip : {s.oh - strip};")
+    if s.needs_padding:
+        body.append("  float* const source = (float*)(void*)workspace;")
+        body.append(f"  @SYMBOL@_pad({image}, source, first * {s.stride[0]});")
     else:
-        body.append(f"  const float* const image = in0 + n * {s.h * s.w * s.c};")
+        body.append(f"  const float* const source = {image};")
     body += [
-        f"  for (int32_t y = 0; y < {s.oh}; ++y) {{",
+        f"  for (int32_t y = 0; y < {strip}; ++y) {{",
         f"    for (int32_t tile = 0; tile < {s.ow}; tile += {tile}) {{",
         f"      const int32_t x = tile < {s.ow - tile} ? tile : {s.ow - tile};",
-        f"      const float* const src = {image} + y * {s.stride[0] * row} + x * {s.stride[1] * s.c};",
-        f"      float* const dst = out0 + ((n * {s.oh} + y) * {s.ow} + x) * {s.o};",
+        f"      const float* const src = source + y * {s.stride[0] * row} + x * {s.stride[1] * s.c};",
+        f"      const int32_t at = ((n * {s.oh} + first + y) * {s.ow} + x) * {s.o};",
+        "      float* const dst = out0 + at;",
     ]
     if residual:
-        body.append(f"      const float* const res = {residual} + ((n * {s.oh} + y) * {s.ow} + x) * {s.o};")
+        body.append(f"      const float* const res = {residual} + at;")
     if s.c >= LANES:
         body.append(f"      for (int32_t c = 0; c < {s.c - tail}; c += {LANES}) {{")
-        body += ["        " + line for line in lanes("c7x_load8({})", "c7x_store8({}, {});")]
+        body += ["        " + line for line in tile_text(s, tile, row, "c7x_load8({})", "c7x_store8({}, {});")]
         body.append("      }")
     if tail:
         body.append("      {")
         body.append(f"        const int32_t c = {s.c - tail};")
-        partial = lanes(f"c7x_load8_n({{}}, {tail})", f"c7x_store8_n({{}}, {{}}, {tail});")
-        body += ["        " + line for line in partial]
+        partial = (f"c7x_load8_n({{}}, {tail})", f"c7x_store8_n({{}}, {{}}, {tail});")
+        body += ["        " + line for line in tile_text(s, tile, row, *partial)]
         body.append("      }")
-    body += ["    }", "  }", "}"]
-    functions = pad_function(s, s.padded_h, s.padded_w) if s.needs_padding else ""
+    body += ["    }", "  }", "}", "}"]
     return finish(s, functions, body, packed, inputs, outputs, ws)
