@@ -228,10 +228,11 @@ def compile_for_dsp(
         TargetError, UnsupportedError: the target is not valid, or not compiled for.
         FileNotFoundError: the archive holds no ``lib*.c`` or no ``weights.bin``.
     """
-    from c7x.api import build
-
     target = Target.parse(target_string, board=get_current_board())
     target.check_supported()
+    # Only now: a target that is refused needs no three seconds of importing TVM.
+    from c7x.api import build
+
     built = build(mod, target, exec_mode="compiled", system_lib=True, relax_pipeline=relax_pipeline, tir_pipeline=None)
     folder = _temporary_folder("compile") if output_dir is None else Path(output_dir)
     folder.mkdir(parents=True, exist_ok=True)

@@ -275,7 +275,6 @@ def test_what_needs_a_board_or_the_c66x_is_refused(tmp_path: Path) -> None:
 
 
 def test_defaults_of_the_harness_name_the_c66x_and_are_refused() -> None:
-    pytest.importorskip("tvm")
     with pytest.raises(UnsupportedError, match="-mcpu=c66x"):
         compat.compile_for_dsp(None)
     with pytest.raises(UnsupportedError, match="mode c66x_host"):

@@ -100,7 +100,7 @@ def test_wheel_holds_the_package_and_the_native_sources(archives: tuple[Path, Pa
     assert {f"c7x/_native/{name}" for name in _native_sources()} <= names
     assert "c7x/_native/include/c7x_model.h" in names
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "c7x").rglob("*.py")}
-    assert modules <= names
+    assert modules | {"c7x/py.typed"} <= names
     info = f"c7x-{__version__}.dist-info"
     assert {f"{info}/licenses/LICENSE", f"{info}/entry_points.txt"} <= names
 
