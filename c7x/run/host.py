@@ -203,48 +203,51 @@ def _read_bin(path: Path) -> list[np.ndarray]:
         raise FormatError(f"{path} cannot be read", cause=error.strerror, hint="check its permissions") from error
 
 
-def _load(path: Path) -> Any:
-    """What numpy.load gives; never unpickles."""
-    import numpy as np
-
-    try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise _bad_numpy_file(path, error) from error
+#: What numpy.load raises for a file that is damaged or holds Python objects.
+_NUMPY_ERRORS = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error)
 
 
 def _read_npy(path: Path) -> np.ndarray:
     import numpy as np
 
-    array = _load(path)
-    if not isinstance(array, np.ndarray):
-        array.close()
-        raise _bad_numpy_file(path, "it is an archive of arrays; such a file ends in .npz")
-    return array
+    try:
+        # Opened here, because numpy.load leaves a damaged archive open.
+        with path.open("rb") as file:
+            array = np.load(file, allow_pickle=False)
+            if isinstance(array, np.ndarray):
+                return array
+    except _NUMPY_ERRORS as error:
+        raise _bad_numpy_file(path, error) from error
+    raise _bad_numpy_file(path, "it is an archive of arrays; such a file ends in .npz")
 
 
 def _read_npz(path: Path, specs: Sequence[TensorSpec]) -> list[np.ndarray]:
     import numpy as np
 
-    archive = _load(path)
-    if isinstance(archive, np.ndarray):
-        raise _bad_numpy_file(path, "it is a single array; such a file ends in .npy")
+    try:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.ndarray):
+                return [archive[name] for name in _npz_names(path, specs, archive.files)]
+    except _NUMPY_ERRORS as error:
+        raise _bad_numpy_file(path, error) from error
+    raise _bad_numpy_file(path, "it is a single array; such a file ends in .npy")
+
+
+def _npz_names(path: Path, specs: Sequence[TensorSpec], found: Sequence[str]) -> list[str]:
+    """Which arrays of an archive are the inputs: those with their names, else those that ``numpy.savez`` numbered."""
     names = [spec.name for spec in specs]
-    with archive:
-        if not set(names) <= set(archive.files):
-            positional = [f"arr_{index}" for index in range(len(archive.files))]
-            if set(archive.files) != set(positional):
-                missing = [name for name in names if name not in archive.files]
-                raise RunError(
-                    f"{path} has no array {', '.join(missing)}",
-                    cause=f"it holds {', '.join(archive.files) or 'nothing'}",
-                    hint=f"numpy.savez({path.name!r}, {', '.join(f'{name}=...' for name in names)})",
-                )
-            names = positional
-        try:
-            return [archive[name] for name in names]
-        except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
-            raise _bad_numpy_file(path, error) from error
+    missing = [name for name in names if name not in found]
+    if not missing:
+        return names
+    numbered = [f"arr_{index}" for index in range(len(found))]
+    if set(found) == set(numbered):
+        return numbered
+    raise RunError(
+        f"{path} has no array {', '.join(missing)}",
+        cause=f"it holds {', '.join(found) or 'nothing'}",
+        hint=f"numpy.savez({path.name!r}, {', '.join(f'{name}=...' for name in names)})",
+    )
 
 
 def _bad_numpy_file(path: Path, cause: object) -> FormatError:

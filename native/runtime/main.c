@@ -221,7 +221,8 @@ static const char *code_name(int code) {
 
 /* ---- weights ---- */
 
-/* The constants, as an array of values (NULL when there are none), and their number. The bytes stay where they are. */
+/* The constants, as an array of values (NULL when there are none; else the start of an allocation), and their number.
+ * Tensor data stays in the file's bytes, which live as long as the process. */
 static c7x_any *load_weights(const char *path, uint64_t *count) {
   static const char hint[] = "use the weights.bin that was written with this cg_dsp, or compile the model again";
   bytes file;
@@ -291,7 +292,8 @@ static uint8_t *copy_input(const c7x_tensor_info *info, const c7x_tensorfile_ten
   return data;
 }
 
-/* The inputs as the firmware presents them (module ABI, section 3.4): an array of values that point to tensor objects. */
+/* The inputs as the firmware presents them (module ABI, section 3.4): an array of values that point to tensor objects, all
+ * in one allocation; the data has memory of its own until the process ends. */
 static c7x_any *load_inputs(const char *path) {
   static const char hint[] = "write the file again, for example with c7x run";
   c7x_tensorfile_tensor tensors[C7X_MAX_ARRAY];
@@ -309,8 +311,8 @@ static c7x_any *load_inputs(const char *path) {
     fail("an input is missing, or the file belongs to another model", "write one tensor for each input in io.json",
          "%s holds %" PRIu32 " tensors, the model takes %d", path, count, (int)c7x_model.num_inputs);
   }
-  values = (c7x_any *)allocate(count, sizeof *values);
-  objects = (c7x_tensor *)allocate(count, sizeof *objects);
+  values = (c7x_any *)allocate(count, sizeof *values + sizeof *objects);
+  objects = (c7x_tensor *)(void *)(values + count);
   for (uint32_t i = 0; i < count; ++i) {
     const c7x_tensorfile_tensor *t = &tensors[i];
     c7x_tensor *object = &objects[i];
@@ -580,6 +582,8 @@ int main(int argc, char **argv) {
   }
   write_outputs(o.output, &out);
   print_memory(&out);
+  free(inputs);
+  free(constants);
   printf("Done\n");
   if (fflush(stdout) != 0 || ferror(stdout)) {
     fail(strerror(errno), "give standard output somewhere to go", "cannot write to standard output");
