@@ -161,12 +161,15 @@ def build_cg_dsp(
         ToolError: the compiler or linker failed.
     """
     native = native_dir()
-    # No path of this machine may reach the executable. Debug information takes names from the maps; the sanitizers keep
-    # the name that the compiler was given, so sources are compiled under their bare names, through links.
-    maps = (f"-ffile-prefix-map={native}=c7x", f"-ffile-prefix-map={folder.resolve()}=.")
+    # No path of this machine may reach the executable. The map covers the working folder in debug information, but the
+    # sanitizers keep names as the compiler was given them, so all names are relative to links in the scratch folder.
+    prefix_map = f"-ffile-prefix-map={folder.resolve()}=."
+    headers = ("include", "runtime")
+    for name in headers:
+        (folder / name).symlink_to(native / name)
     march = (f"-march={options.march}",) if options.march else ()
-    includes = ("-I", str(native / "include"), "-I", str(native / "runtime"))
-    common = (*BUILD_TYPES[options.build_type], *march, *maps, *includes)
+    includes = (word for name in headers for word in ("-I", name))
+    common = (*BUILD_TYPES[options.build_type], *march, prefix_map, *includes)
     generated = (*(CXX_FLAGS if compiler.is_cxx else C_FLAGS), *common, *FLOAT_FLAGS, *options.cflags)
     units = [_Unit(source=path, flags=generated, hint=hint) for path in sorted(sources, key=_size, reverse=True)]
     runtime_hint = "check the compiler with c7x doctor, or choose another one with --cc"
