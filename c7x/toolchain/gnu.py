@@ -150,7 +150,7 @@ def build_cg_dsp(
     Two builds of the same sources with the same compiler give the same bytes, whatever the folders are called.
 
     Args:
-        sources: lib0.c (and lib1.c ...) and devc.c.
+        sources: lib0.c (and lib1.c ...) and devc.c, in one folder; they may include headers that lie beside them.
         folder: an empty scratch folder; the executable stays in it.
         hint: the next step when the generated code does not compile.
 
@@ -167,6 +167,8 @@ def build_cg_dsp(
     headers = ("include", "runtime")
     for name in headers:
         (folder / name).symlink_to(native / name)
+    for header in {path for source in sources for path in source.parent.glob("*.h")}:
+        (folder / header.name).symlink_to(header.resolve())
     march = (f"-march={options.march}",) if options.march else ()
     includes = (word for name in headers for word in ("-I", name))
     common = (*BUILD_TYPES[options.build_type], *march, prefix_map, *includes)

@@ -29,12 +29,13 @@ def build_stage(
     check_mode(mode)
     ws.require("lib0.c")
     generated = [*sorted(path.name for path in ws.root.glob("lib*.c")), "devc.c"]
-    with ws.stage("build", inputs=generated) as stage:
+    headers = sorted(path.name for path in ws.root.glob("*.h"))
+    with ws.stage("build", inputs=[*generated, *headers]) as stage:
         compiler = find_compiler(options.cc, reporter=reporter)
         stage.tools["cc"] = compiler.version
         stage.options = {"build_type": options.build_type, "march": options.march, "cflags": list(options.cflags)}
         stage.facts["mode"] = mode
-        edited = [name for name in generated if ws.edited(name)]
+        edited = [name for name in (*generated, *headers) if ws.edited(name)]
         hint = (
             f"{' and '.join(edited)} changed since c7x codegen wrote it: mend it, or run c7x codegen again"
             if edited

@@ -143,6 +143,15 @@ def test_several_libraries_are_linked(tmp_path: Path) -> None:
     assert set(ws.manifest["stages"][0]["inputs"]) == {"lib0.c", "lib1.c", "devc.c"}
 
 
+def test_headers_beside_the_sources_are_found(tmp_path: Path) -> None:
+    ws = make_workspace("affine", tmp_path)
+    ws.path("affine.h").write_text((native_dir() / "include" / "c7x_model.h").read_text())
+    text = ws.path("devc.c").read_text()
+    ws.path("devc.c").write_text(text.replace('#include "c7x_model.h"', '#include "affine.h"'))
+    build_stage(ws, options=BuildOptions())
+    assert "affine.h" in ws.manifest["stages"][0]["inputs"]
+
+
 def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError, match="no build directory"):
         build_stage(make_workspace("affine", tmp_path / "x").__class__(tmp_path / "y"), options=BuildOptions())
