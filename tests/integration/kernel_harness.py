@@ -153,12 +153,13 @@ def epilogue(case: Case, y: np.ndarray) -> np.ndarray:
 
 def reference_matmul(case: Case) -> np.ndarray:
     a, b = (t.astype(np.float64) for t in case.inputs[:2])
-    return epilogue(case, a @ (b.T if case.attrs["transpose_b"] else b))
+    return epilogue(case, np.matmul(a, b.T if case.attrs["transpose_b"] else b))
 
 
 def reference_batch(case: Case) -> np.ndarray:
     a, b = (t.astype(np.float64) for t in case.inputs)
-    return a @ (b.transpose(0, 2, 1) if case.attrs["transpose_b"] else b)
+    y: np.ndarray = a @ (b.transpose(0, 2, 1) if case.attrs["transpose_b"] else b)
+    return y
 
 
 def view3(case: Case) -> np.ndarray:
@@ -171,7 +172,8 @@ def reference_softmax(case: Case) -> np.ndarray:
         shifted = x - x.max(axis=1, keepdims=True)
         total = np.exp(shifted).sum(axis=1, keepdims=True)
         y = shifted - np.log(total) if case.op == "c7x.log_softmax" else np.exp(shifted) / total
-    return y.reshape(case.outputs[0].shape)
+    result: np.ndarray = y.reshape(case.outputs[0].shape)
+    return result
 
 
 def reference_norm(case: Case) -> np.ndarray:
@@ -179,7 +181,8 @@ def reference_norm(case: Case) -> np.ndarray:
     x = x.reshape(case.attrs["outer"], case.attrs["norm"])
     d = x - x.mean(axis=1, keepdims=True)
     y = d / np.sqrt((d * d).mean(axis=1, keepdims=True) + case.attrs["epsilon"]) * weight + bias
-    return y.reshape(case.outputs[0].shape)
+    result: np.ndarray = y.reshape(case.outputs[0].shape)
+    return result
 
 
 REFERENCES = {

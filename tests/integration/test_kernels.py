@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
-import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from c7x.codegen.kernels import supports
-
-sys.path.insert(0, str(Path(__file__).parent))
-from kernel_harness import (  # noqa: E402
+from c7x.codegen.kernels import KernelOptions
+from tests.integration.kernel_harness import (
     C_FLAGS,
     CXX_FLAGS,
     Case,
@@ -28,6 +28,7 @@ from kernel_harness import (  # noqa: E402
     floats,
     matmul_case,
     norm_case,
+    reference_conv,
     softmax_case,
     source_text,
     topk_case,
@@ -160,9 +161,9 @@ def tolerance(case: Case) -> float:
     return 2e-5 if case.op == "c7x.layer_norm" and abs(case.inputs[0].mean()) > 50 else 1e-6
 
 
-def run_cases(cases: list[Case], folder: Path, **how: object) -> None:
+def run_cases(cases: list[Case], folder: Path, **how: Any) -> None:
     kernels = [case.generate() for case in cases]
-    library = compile_kernels(kernels, folder, **how)  # type: ignore[arg-type]
+    library = compile_kernels(kernels, folder, **how)
     for i, (kernel, case) in enumerate(zip(kernels, cases, strict=True)):
         check(case, call(library, i, kernel, case)[0], tolerance(case))
 
@@ -220,16 +221,17 @@ def test_argmax_takes_the_first_of_equals_and_nan(dtype: str, tmp_path: Path) ->
     for i, (kernel, case) in enumerate(zip(kernels, cases, strict=True)):
         # numpy agrees with PyTorch: the first NaN wins, then the first of equals.
         pick = np.argmin if case.attrs["select_min"] else np.argmax
-        np.testing.assert_array_equal(call(library, i, kernel, case)[0], pick(case.inputs[0], axis=1), err_msg=repr(case))
+        want = pick(case.inputs[0], axis=1)
+        np.testing.assert_array_equal(call(library, i, kernel, case)[0], want, err_msg=repr(case))
 
 
 def test_activations_keep_nan_and_infinity(tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
     cases = []
     for activation, want in (("relu", [NAN, 0, INF, 0, 7]), ("relu6", [NAN, 0, 6, 0, 6])):
-        for k, groups in (((1, 1), 1), ((1, 1), 5)):
-            case = conv_case(rng, h=1, w=4, c=5, o=5, k=k, groups=groups, bias=True, activation=activation)
-            weights = np.eye(5, dtype=np.float32)[:, :, None, None] if groups == 1 else np.ones((5, 1, 1, 1), np.float32)
+        for groups in (1, 5):
+            case = conv_case(rng, h=1, w=4, c=5, o=5, k=(1, 1), groups=groups, bias=True, activation=activation)
+            weights = np.ones((5, 5 // groups, 1, 1), np.float32)
             bias = np.array([NAN, -1, INF, -INF, 7], np.float32)
             cases.append((Case(op=case.op, attrs=case.attrs, inputs=(np.zeros_like(case.inputs[0]), weights, bias),
                                outputs=case.outputs, constants=(1, 2)), want))  # fmt: skip
@@ -238,3 +240,108 @@ def test_activations_keep_nan_and_infinity(tmp_path: Path) -> None:
     for i, (kernel, (case, want)) in enumerate(zip(kernels, cases, strict=True)):
         got = call(library, i, kernel, case)[0]
         np.testing.assert_array_equal(got, np.broadcast_to(np.array(want, np.float32), got.shape))
+
+
+@st.composite
+def conv_params(draw: st.DrawFn) -> Case:
+    """Any convolution whose output is not empty."""
+    groups = draw(st.sampled_from([1, 1, 1, 2, 3, 5]))
+    depthwise = draw(st.booleans())
+    c = draw(st.integers(1, 70)) if depthwise or groups == 1 else groups * draw(st.integers(1, 70 // groups))
+    o = c if depthwise else groups * draw(st.integers(1, 70 // groups))
+    k = (draw(st.integers(1, 5)), draw(st.integers(1, 8)))
+    strides = (draw(st.integers(1, 3)), draw(st.integers(1, 3)))
+    dilation = (draw(st.integers(1, 3)), draw(st.integers(1, 3)))
+    if draw(st.booleans()):
+        k, strides, dilation = (3, 3), (1, 1), (1, 1)
+    top, left, bottom, right = (draw(st.integers(0, 4)) for _ in range(4))
+    h = draw(st.integers(max(1, (k[0] - 1) * dilation[0] + 1 - top - bottom), 24))
+    w = draw(st.integers(max(1, (k[1] - 1) * dilation[1] + 1 - left - right), 24))
+    return conv_case(
+        np.random.default_rng(draw(st.integers(0, 2**32 - 1))), n=draw(st.integers(1, 3)), h=h, w=w, c=c, o=o, k=k,
+        strides=strides, padding=(top, left, bottom, right), dilation=dilation, groups=c if depthwise else groups,
+        bias=draw(st.booleans()), residual=draw(st.booleans()),
+        activation=draw(st.sampled_from([None, "relu", "relu6"])),
+    )  # fmt: skip
+
+
+@st.composite
+def other_params(draw: st.DrawFn) -> Case:
+    """Any matrix product, softmax or layer norm of moderate size."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    m, n, k, b = (draw(st.integers(1, high)) for high in (40, 70, 70, 3))
+    flag, other, more = draw(st.booleans()), draw(st.booleans()), draw(st.booleans())
+    activation = draw(st.sampled_from([None, "relu", "relu6"]))
+    return [
+        lambda: matmul_case(rng, m, n, k, transpose_b=flag, bias=other, residual=more, activation=activation),
+        lambda: batch_case(rng, b, m, n, k, transpose_b=flag, shared=other),
+        lambda: softmax_case(floats(rng, b, n, m) * np.float32(10), log=flag),
+        lambda: softmax_case(floats(rng, b, n, 1), log=flag),
+        lambda: norm_case(rng, m, n + 1),
+    ][draw(st.integers(0, 4))]()
+
+
+# Several cases an example, since compiling is what takes the time; no database and no randomness between runs.
+FEW = settings(
+    max_examples=3, deadline=None, derandomize=True, database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
+)  # fmt: skip
+
+
+@FEW
+@given(cases=st.lists(conv_params(), min_size=12, max_size=20))
+def test_random_convolutions(cases: list[Case], tmp_path_factory: pytest.TempPathFactory) -> None:
+    run_cases(cases, tmp_path_factory.mktemp("conv"))
+
+
+@FEW
+@given(cases=st.lists(other_params(), min_size=15, max_size=25))
+def test_random_products_and_rows(cases: list[Case], tmp_path_factory: pytest.TempPathFactory) -> None:
+    run_cases(cases, tmp_path_factory.mktemp("rows"))
+
+
+def test_winograd_is_used_and_as_exact_as_the_direct_sum(tmp_path: Path) -> None:
+    rng = np.random.default_rng(9)
+    case = conv_case(rng, h=28, w=28, c=64, o=64, padding=(1, 1, 1, 1), activation="relu")
+    plain = replace(case, options=KernelOptions(winograd=False))
+    kernels = [case.generate(), plain.generate()]
+    assert kernels[0].source_template != kernels[1].source_template
+    library = compile_kernels(kernels, tmp_path)
+    want = reference_conv(case)
+    errors = [np.abs(call(library, i, k, c)[0] - want).max() / want.max() for i, (k, c) in
+              enumerate(zip(kernels, (case, plain), strict=True))]  # fmt: skip
+    assert max(errors) < 2e-6
+
+
+def test_no_sanitizer_complains(tmp_path: Path) -> None:
+    """All grids in one program whose buffers have exactly their size, so that any read or write beyond them is seen."""
+    cases = [case for grid in GRIDS.values() for case in grid()]
+    rng = np.random.default_rng(10)
+    cases += [topk_case(floats(rng, 2, 30), k) for k in (1, 7, 30)]
+    cases += [argmax_case(floats(rng, *shape)) for shape in ((2, 9, 1), (2, 9, 5))]
+    kernels = [case.generate() for case in cases]
+    main = ["#include <stdlib.h>", "int main(void) {", "  void* p[8];"]
+    for i, kernel in enumerate(kernels):
+        sizes = [t.nbytes for t in (*kernel.inputs, *kernel.outputs)]
+        sizes += [kernel.workspace_bytes] if kernel.workspace_bytes else []
+        for j, size in enumerate(sizes):
+            main.append(f"  p[{j}] = memset(malloc({size}), {61 if j < len(kernel.inputs) else 255}, {size});")
+        main.append(f"  if (k{i}(p) != 0) return 1;")
+        main += [f"  free(p[{j}]);" for j in range(len(sizes))]
+    main += ["  return 0;", "}"]
+    source, program = tmp_path / "all.c", tmp_path / "all"
+    source.write_text(source_text(kernels) + "\n".join(main) + "\n", encoding="utf-8")
+    flags = ["-std=c99", "-O0", "-march=native", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    subprocess.run(["gcc", *flags, str(source), "-o", str(program), "-lm"], check=True)
+    subprocess.run([str(program)], check=True)
+
+
+@pytest.mark.parametrize("compiler", [C_FLAGS, CXX_FLAGS, ("clang", "-x", "c", "-std=c99"),
+                                      ("clang++", "-x", "c++", "-std=c++14", "-fno-exceptions", "-fno-rtti")],
+                         ids=["gcc", "g++", "clang", "clang++"])  # fmt: skip
+def test_header_compiles_without_warnings_and_unused(compiler: tuple[str, ...], tmp_path: Path) -> None:
+    if shutil.which(compiler[0]) is None:
+        pytest.skip(f"{compiler[0]} is not installed")
+    kernels = [grid()[0].generate() for grid in GRIDS.values()]
+    compile_kernels(kernels, tmp_path, command=compiler, march="native")
+    compile_kernels([], tmp_path, command=compiler, march="native")
