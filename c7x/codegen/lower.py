@@ -16,6 +16,7 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
+from c7x.codegen.exact import hide_values, show_values
 from c7x.codegen.schedule import schedule
 
 #: Functions of their arguments alone.
@@ -47,6 +48,10 @@ def _narrow() -> Any:
 
 def _piecewise() -> Any:
     return tirx.transform.prim_func_pass(lambda func, _mod, _ctx: split_at_bounds(func), opt_level=0)
+
+
+def _show() -> Any:
+    return tirx.transform.prim_func_pass(lambda func, _mod, _ctx: show_values(func), opt_level=0)
 
 
 def _hoist() -> Any:
@@ -135,6 +140,11 @@ PASSES: tuple[LoweringPass, ...] = (
         reason="empty loops and stores nobody reads would be warnings in C",
     ),
     LoweringPass(
+        name="c7x.show_values",
+        make=_show,
+        reason="undoes hide_values, which kept the simplifier from treating floats as reals and int32 as unbounded",
+    ),
+    LoweringPass(
         name="c7x.hoist_invariants",
         make=_hoist,
         reason="coordinates of a resize are computed once a row; here because the simplifier would undo it",
@@ -160,7 +170,7 @@ def lower_prim_func(func: tirx.PrimFunc, name: str) -> tirx.PrimFunc:
         func: a function in destination-passing style over buffers of static shape.
         name: becomes the attribute ``global_symbol``.
     """
-    func = schedule(_without_offsets(func)).with_attr("global_symbol", name)
+    func = schedule(hide_values(_without_offsets(func))).with_attr("global_symbol", name)
     return _pipeline()(tvm.IRModule({name: func}))[name]
 
 

@@ -16,6 +16,8 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
+from c7x.codegen.exact import hidden_operator
+
 #: A producer that is read more often than it is computed is inlined only up to this many arithmetic nodes.
 MAX_REPEATED_NODES = 8
 #: No inlining once the producer's expression, times its occurrences in the reader, exceeds this many nodes.
@@ -31,6 +33,7 @@ _SPATIAL, _REDUCTION = 0, 2
 _FLOAT_LIMITS = {"float32": 3.4028234663852886e38, "float64": 1.7976931348623157e308}
 #: How a schedule primitive says no: ScheduleError and InternalError (RuntimeErrors), ValueError of region analysis.
 _REFUSALS = (RuntimeError, ValueError)
+_SLOW_OPERATORS = frozenset({"Div", "Mod", "FloorDiv", "FloorMod"})
 _MOVES = frozenset({"prim.if_then_else", "prim.likely"})
 
 
@@ -187,13 +190,12 @@ def _weight(value: Any) -> tuple[int, int]:
     nodes = calls = 0
     for node in _values(value):
         nodes += not isinstance(node, tvm.ir.Constant | tirx.Var | tvm.ir.TensorLoad)
-        calls += isinstance(node, tvm.ir.Call) and node.op.name not in _MOVES
-        calls += isinstance(node, tirx.Div | tirx.FloorDiv | tirx.FloorMod | tirx.Mod) and _is_float(node)
+        operator = hidden_operator(node)
+        if operator is not None:
+            calls += operator in _SLOW_OPERATORS
+        elif type(node) is tvm.ir.Call:
+            calls += node.op.name not in _MOVES
     return nodes, calls
-
-
-def _is_float(node: Any) -> bool:
-    return str(node.ty.dtype).startswith("float")
 
 
 def _values(node: Any) -> Iterator[Any]:
@@ -220,10 +222,12 @@ def _condition_mentions(value: Any, var: Any) -> bool:
 
 
 def _multiplies(block: Any) -> bool:
-    return any(
-        isinstance(stmt, tirx.BufferStore) and isinstance(stmt.value, tirx.Add) and isinstance(stmt.value.b, tirx.Mul)
+    sums = (
+        stmt.value.b
         for stmt in _statements(block.body)
+        if isinstance(stmt, tirx.BufferStore) and isinstance(stmt.value, tirx.Add)
     )
+    return any(hidden_operator(added) == "Mul" for added in sums)
 
 
 # --- reductions ---
