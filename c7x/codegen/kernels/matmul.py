@@ -113,18 +113,81 @@ def _pack_function(blocks: Blocks, k: int, n: int, *, transposed: bool) -> str:
     for kind in blocks.kinds:
         is_main = kind == blocks.main and blocks.pairs > 0
         count, base = (blocks.pairs, 0) if is_main else (1, blocks.pairs * blocks.main)
-        width = kind * LANES
-        read = f"b[o * {k} + i]" if transposed else f"b[i * {n} + o]"
-        parts.append(
-            f"  for (int32_t p = 0; p < {count}; ++p)\n"
-            f"    for (int32_t i = 0; i < {k}; ++i)\n"
-            f"      for (int32_t v = 0; v < {width}; ++v) {{\n"
-            f"        const int32_t o = {base * LANES} + p * {width} + v;\n"
-            f"        *d++ = o < {n} ? {read} : 0.0f;\n"
-            f"      }}\n"
-        )
+        parts.append(f"  for (int32_t o = {base * LANES}; o < {(base + count * kind) * LANES}; o += {kind * LANES}) {{")
+        parts.append(f"    for (int32_t i = 0; i < {k}; ++i) {{")
+        for v in range(kind):
+            at = f"o + {v * LANES}" if v else "o"
+            ends_inside = (base + count * kind) * LANES <= n or v < kind - 1
+            if transposed:
+                # A row of b is a column here; the row behind the last one is read in its place, its sums not stored.
+                rows = [f"{at} + {j}" for j in range(LANES)]
+                if not ends_inside:
+                    rows = [f"({row} < {n} ? {row} : {n - 1})" for row in rows]
+                parts += [f"      d[{v * LANES + j}] = b[({row}) * {k} + i];" for j, row in enumerate(rows)]
+            elif ends_inside:
+                parts.append(f"      c7x_store8(d + {v * LANES}, c7x_load8(b + i * {n} + {at}));")
+            else:
+                load = f"b + i * {n} + {at}"
+                value = f"{at} + {LANES} <= {n} ? c7x_load8({load}) : c7x_load8_n({load}, {n} - ({at}))"
+                parts.append(f"      c7x_store8(d + {v * LANES}, {value});")
+        parts += [f"      d += {kind * LANES};", "    }", "  }"]
     head = "static void @SYMBOL@_pack(const float* C7X_RESTRICT b, float* C7X_RESTRICT d) {\n"
-    return head + "".join(parts) + "}\n"
+    return head + "\n".join(parts) + "\n}\n\n"
+
+
+#: Most rows of a for which packing b would take longer than it saves.
+FEW_ROWS = 4
+
+
+def _few_rows(m: int, n: int, k: int, *, transposed: bool) -> list[str]:
+    """Statements for a few rows ``x`` of a times ``b`` as it lies in memory: dot products, or sums of scaled rows."""
+    lines = [f"for (int32_t r = 0; r < {m}; ++r) {{"]
+    put = lines.append
+    put(f"  const float* const x = src + r * {k};")
+    put(f"  float* const y = dst + r * {n};")
+    if transposed:
+        # Four rows of b share the loads of a, and keep the additions of one from waiting for each other.
+        tail = k % LANES
+        put(f"  for (int32_t o = 0; o < {n}; o += 4) {{")
+        for j in range(4):
+            put(f"    const float* const b{j} = b + (o + {j} < {n} ? o + {j} : {n - 1}) * {k};")
+        put("    c7x_f32x8 " + ", ".join(f"a{j} = c7x_splat8(0.0f)" for j in range(4)) + ", v;")
+        if k >= LANES:
+            put(f"    for (int32_t i = 0; i < {k - tail}; i += {LANES}) {{")
+            put("      v = c7x_load8(x + i);")
+            lines += [f"      a{j} = c7x_fma8(v, c7x_load8(b{j} + i), a{j});" for j in range(4)]
+            put("    }")
+        if tail:
+            put(f"    v = c7x_load8_n(x + {k - tail}, {tail});")
+            lines += [f"    a{j} = c7x_fma8(v, c7x_load8_n(b{j} + {k - tail}, {tail}), a{j});" for j in range(4)]
+        put("    y[o] = c7x_hadd8(a0);")
+        lines += [f"    if (o + {j} < {n}) y[o + {j}] = c7x_hadd8(a{j});" for j in range(1, 4)]
+        put("  }")
+    else:
+        tail = n % LANES
+        start = 0
+        # Wide blocks first: eight sums of one vector hide the latency of an addition.
+        for vectors in (8, 1):
+            width = vectors * LANES
+            end = n // width * width
+            if end > start:
+                put(f"  for (int32_t o = {start}; o < {end}; o += {width}) {{")
+                lines += ["    c7x_f32x8 " + ", ".join(f"a{v} = c7x_splat8(0.0f)" for v in range(vectors)) + ";"]
+                put(f"    for (int32_t i = 0; i < {k}; ++i) {{")
+                put("      const c7x_f32x8 v = c7x_splat8(x[i]);")
+                put(f"      const float* const p = b + i * {n} + o;")
+                lines += [f"      a{v} = c7x_fma8(v, c7x_load8(p + {v * LANES}), a{v});" for v in range(vectors)]
+                put("    }")
+                lines += [f"    c7x_store8(y + o + {v * LANES}, a{v});" for v in range(vectors)]
+                put("  }")
+                start = end
+        if tail:
+            put("  c7x_f32x8 a = c7x_splat8(0.0f);")
+            put(f"  for (int32_t i = 0; i < {k}; ++i)")
+            put(f"    a = c7x_fma8(c7x_splat8(x[i]), c7x_load8_n(b + i * {n} + {n - tail}, {tail}), a);")
+            put(f"  c7x_store8_n(y + {n - tail}, a, {tail});")
+    put("}")
+    return lines
 
 
 def generate_batch(
@@ -133,26 +196,34 @@ def generate_batch(
     """The function for a ``c7x.batch_matmul`` call: a [B, M, K] times b [B or 1, K, N] (or [B or 1, N, K])."""
     batch, m, k = inputs[0].type.shape
     n = outputs[0].shape[2]
-    blocks = choose_blocks(n, m)
-    functions, statements = panel_product(
-        blocks=blocks, pixels=m, taps=Taps(length=k), source=PixelMap(step=k), out_step=n, epilogue=Epilogue(),
-        chunk=_chunk(m, k),
-    )  # fmt: skip
-    ws = align64(blocks.vectors * LANES * k * 4)
     shared = inputs[1].type.shape[0] == 1
-    body = ["float* const wts = (float*)(void*)workspace;"]
-    if shared:
-        body.append("@SYMBOL@_pack(in1, wts);")
-    body.append(f"for (int32_t n = 0; n < {batch}; ++n) {{")
-    if not shared:
-        body.append(f"  @SYMBOL@_pack(in1 + n * {k * n}, wts);")
-    body.append(f"  const float* const src = in0 + n * {m * k};")
-    body.append(f"  float* const dst = out0 + n * {m * n};")
-    body += ["  " + line for line in statements.splitlines()]
-    body += ["}", "return 0;"]
+    right = "in1" if shared else f"in1 + n * {k * n}"
+    if m <= FEW_ROWS:
+        ws, functions = 0, ""
+        statements = [f"const float* const b = {right};", *_few_rows(m, n, k, transposed=attrs["transpose_b"])]
+    else:
+        blocks = choose_blocks(n, m)
+        ws = align64(blocks.vectors * LANES * k * 4)
+        functions, text = panel_product(
+            blocks=blocks, pixels=m, taps=Taps(length=k), source=PixelMap(step=k), out_step=n, epilogue=Epilogue(),
+            chunk=_chunk(m, k),
+        )  # fmt: skip
+        functions += _pack_function(blocks, k, n, transposed=attrs["transpose_b"])
+        statements = [
+            "float* const wts = (float*)(void*)workspace;",
+            ("if (n == 0) " if shared else "") + f"@SYMBOL@_pack({right}, wts);",
+            *text.splitlines(),
+        ]
+    body = [
+        f"for (int32_t n = 0; n < {batch}; ++n) {{",
+        f"  const float* const src = in0 + n * {m * k};",
+        f"  float* const dst = out0 + n * {m * n};",
+        *("  " + line for line in statements),
+        "}",
+        "return 0;",
+    ]
     types = tuple(i.type for i in inputs)
-    source = _pack_function(blocks, k, n, transposed=attrs["transpose_b"]) + functions
-    source += signature(types, tuple(outputs), workspace=True)
+    source = functions + signature(types, tuple(outputs), workspace=ws > 0)
     source += " {\n" + "".join(f"  {x}\n" for x in body) + "}\n"
     return GeneratedKernel(
         source_template=source,

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from c7x.codegen.kernels.base import LANES, GeneratedKernel, KernelOptions, Operand, require_float, signature
+from c7x.codegen.kernels.base import (
+    LANES,
+    GeneratedKernel,
+    KernelOptions,
+    Operand,
+    ceil_div,
+    require_float,
+    signature,
+)
 from c7x.codegen.program import TensorType
 
 
@@ -41,18 +49,19 @@ def _generate(
 ) -> GeneratedKernel:
     outer, axis, inner = attrs["outer"], attrs["axis"], attrs["inner"]
     body = _rows(outer, axis, log=log) if inner == 1 else _columns(outer, axis, inner, log=log)
+    ws = 0 if inner == 1 else axis * _block(axis, inner) * 4
     types = (inputs[0].type,)
     return GeneratedKernel(
-        source_template=body[0] + signature(types, tuple(outputs), workspace=False) + " {\n" + body[1] + "}\n",
+        source_template=signature(types, tuple(outputs), workspace=ws > 0) + " {\n" + body + "}\n",
         inputs=types,
         outputs=tuple(outputs),
+        workspace_bytes=ws,
         name_hint=("log_softmax" if log else "softmax") + f"_{axis}",
     )
 
 
-def _rows(outer: int, axis: int, *, log: bool) -> tuple[str, str]:
-    """Lanes along the axis. The row's last vector is read once more from its end inwards where that is possible,
-    so the tail needs lanes of -inf: they never are the maximum and add exp(-inf) = 0."""
+def _rows(outer: int, axis: int, *, log: bool) -> str:
+    """Lanes along the axis; lanes behind the row's end hold -inf, which is never the maximum and adds exp(-inf) = 0."""
     tail = axis % LANES
     full = axis - tail
     lines: list[str] = []
@@ -100,56 +109,73 @@ def _rows(outer: int, axis: int, *, log: bool) -> tuple[str, str]:
             put(f"    c7x_store8_n(y + {full}, e * scale, {tail});")
     put("  }")
     put("  return 0;")
-    return "", "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n"
 
 
-def _columns(outer: int, axis: int, inner: int, *, log: bool) -> tuple[str, str]:
-    """Lanes across the inner dimension, eight columns at a time."""
+#: Values of a block of columns that are held at a time, in floats: a share of a 32 KiB cache.
+BLOCK_FLOATS = 4096
 
-    def columns(load: str, store: str) -> list[str]:
-        at = f"i * {inner}"
-        lines = [
-            f"c7x_f32x8 top = {load.format('x')}, sum = c7x_splat8(0.0f);",
-            f"for (int32_t i = 1; i < {axis}; ++i) top = c7x_max8(top, {load.format(f'x + {at}')});",
-            f"for (int32_t i = 0; i < {axis}; ++i) {{",
-            f"  const c7x_f32x8 e = c7x_exp8({load.format(f'x + {at}')} - top);",
-            "  sum = sum + e;",
+
+def _block(axis: int, inner: int) -> int:
+    """Columns in a block: whole vectors, at most 256."""
+    most = max(LANES, BLOCK_FLOATS // axis // LANES * LANES)
+    return min(most, 256, ceil_div(inner, LANES) * LANES)
+
+
+def _columns(outer: int, axis: int, inner: int, *, log: bool) -> str:
+    """Lanes across the inner dimension; a block of columns is copied to the workspace, so memory is read once.
+
+    Rows of a large power of two would all fall on the same lines of the cache if they were read in place again.
+    Lanes behind the last column hold zeros and are not stored.
+    """
+    block = _block(axis, inner)
+    if log:
+        first = "sum = sum + c7x_exp8(c7x_load8(w) - top);"
+        last = "c7x_load8(w) - top - shift"
+        between = [
+            "float logs[8];",
+            "c7x_store8(logs, sum);",
+            f"for (int32_t i = 0; i < {LANES}; ++i) logs[i] = logf(logs[i]);",
+            "const c7x_f32x8 shift = c7x_load8(logs);",
         ]
-        if log:
-            lines += [
-                "}",
-                "float logs[8];",
-                "c7x_store8(logs, sum);",
-                f"for (int32_t i = 0; i < {LANES}; ++i) logs[i] = logf(logs[i]);",
-                "const c7x_f32x8 scale = c7x_load8(logs);",
-            ]
-            value = f"{load.format(f'x + {at}')} - top - scale"
-        else:
-            lines += ["  " + store.format(f"y + {at}", "e"), "}", "const c7x_f32x8 scale = c7x_splat8(1.0f) / sum;"]
-            value = f"{load.format(f'y + {at}')} * scale"
-        lines.append(f"for (int32_t i = 0; i < {axis}; ++i) {store.format(f'y + {at}', value)}")
-        return lines
-
-    tail = inner % LANES
-    lines = [f"  for (int32_t n = 0; n < {outer}; ++n) {{"]
-    if inner >= LANES:
-        lines += [
-            f"    for (int32_t c = 0; c < {inner - tail}; c += {LANES}) {{",
-            f"      const float* const x = in0 + n * {axis * inner} + c;",
-            f"      float* const y = out0 + n * {axis * inner} + c;",
-            *("      " + line for line in columns("c7x_load8({})", "c7x_store8({}, {});")),
-            "    }",
-        ]
-    if tail:
-        lines += [
-            "    {",
-            f"      const float* const x = in0 + n * {axis * inner} + {inner - tail};",
-            f"      float* const y = out0 + n * {axis * inner} + {inner - tail};",
-            *(
-                "      " + line
-                for line in columns(f"c7x_load8_n({{}}, {tail})", f"c7x_store8_n({{}}, {{}}, {tail});")
-            ),
-            "    }",
-        ]
-    lines += ["  }", "  return 0;"]
-    return "", "\n".join(lines) + "\n"
+    else:
+        first = "const c7x_f32x8 e = c7x_exp8(c7x_load8(w) - top); c7x_store8(w, e); sum = sum + e;"
+        last = "c7x_load8(w) * scale"
+        between = ["const c7x_f32x8 scale = c7x_splat8(1.0f) / sum;"]
+    loop = f"for (int32_t i = 0; i < {axis}; ++i)"
+    lines = [
+        "float* const copy = (float*)(void*)workspace;",
+        f"for (int32_t n = 0; n < {outer}; ++n) {{",
+        f"  for (int32_t start = 0; start < {inner}; start += {block}) {{",
+        f"    const int32_t cols = start + {block} < {inner} ? {block} : {inner} - start;",
+        f"    const float* const x = in0 + n * {axis * inner} + start;",
+        f"    float* const y = out0 + n * {axis * inner} + start;",
+        f"    {loop} {{",
+        f"      for (int32_t c = 0; c < cols; c += {LANES}) {{",
+        f"        const float* const p = x + i * {inner} + c;",
+        f"        const c7x_f32x8 v = cols - c < {LANES} ? c7x_load8_n(p, cols - c) : c7x_load8(p);",
+        f"        c7x_store8(copy + i * {block} + c, v);",
+        "      }",
+        "    }",
+        f"    for (int32_t c = 0; c < cols; c += {LANES}) {{",
+        "      float* w = copy + c;",
+        "      c7x_f32x8 top = c7x_load8(w), sum = c7x_splat8(0.0f);",
+        f"      for (int32_t i = 1; i < {axis}; ++i) top = c7x_max8(top, c7x_load8(w + i * {block}));",
+        f"      {loop} {{ {first} w += {block}; }}",
+        *(f"      {line}" for line in between),
+        "      w = copy + c;",
+        f"      {loop} {{ c7x_store8(w, {last}); w += {block}; }}",
+        "    }",
+        f"    {loop} {{",
+        f"      for (int32_t c = 0; c < cols; c += {LANES}) {{",
+        f"        const c7x_f32x8 v = c7x_load8(copy + i * {block} + c);",
+        f"        float* const p = y + i * {inner} + c;",
+        f"        if (cols - c < {LANES}) c7x_store8_n(p, v, cols - c);",
+        "        else c7x_store8(p, v);",
+        "      }",
+        "    }",
+        "  }",
+        "}",
+        "return 0;",
+    ]
+    return "".join(f"  {line}\n" for line in lines)
