@@ -9,6 +9,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from c7x.graph.legalize import check_loops
 from c7x.graph.line import (
     ORIGIN_ATTR,
     Origin,
@@ -221,6 +222,7 @@ def record_calls(mod: tvm.IRModule) -> tvm.IRModule:
 def fuse(mod: tvm.IRModule) -> tvm.IRModule:
     """Fuse loops into their neighbours; every PrimFunc gets its name and record."""
     mod = relax.transform.AnnotateTIROpPattern()(mod)
+    check_loops(mod)
     return record_calls(name_functions(_fuse(mod)))
 
 

@@ -26,7 +26,7 @@ from c7x.graph.line import (
     op_name,
     shape_of,
 )
-from c7x.graph.simplify import RESHAPES, axes_of
+from c7x.graph.simplify import ELEMENTWISE, RESHAPES, axes_of
 
 #: By rank: position in channels-first order of every channels-last dimension.
 LAST: dict[int, list[int]] = {3: [0, 2, 1], 4: [0, 2, 3, 1]}
@@ -499,17 +499,6 @@ def _matmul(state: _Layout, line: Line, call: Any) -> Any:
     flat_last = line.emit(relax.op.reshape(last, (n, c * size)), "_flat")
     return relax.op.matmul(flat_last, make_const(np.ascontiguousarray(rows)), out_dtype=dtype_of(call))
 
-
-ELEMENTWISE = frozenset(
-    {
-        *"abs acos acosh asin asinh atan atanh bitwise_not ceil clip cos cosh erf exp floor isfinite isinf isnan".split(),
-        *"log logical_not negative round rsqrt sigmoid sign sin sinh sqrt square tan tanh trunc astype".split(),
-        *"nn.relu nn.relu6 nn.leakyrelu nn.gelu nn.gelu_tanh nn.selu nn.silu nn.softplus".split(),
-        *"add subtract multiply divide floor_divide floor_mod mod power maximum minimum atan2 log_add_exp".split(),
-        *"equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor".split(),
-        *"bitwise_and bitwise_or bitwise_xor left_shift right_shift where".split(),
-    }
-)
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(sorted(ELEMENTWISE), _elementwise),

@@ -6,14 +6,20 @@ a comparison, and the printer writes both as helpers that propagate NaN.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import tvm
 from tvm import relax, te, tirx, topi
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
 
 from c7x.errors import UnsupportedError
 from c7x.graph.line import KERNEL_PREFIX, dtype_of, load_origins, op_name, shape_of, straight_line
+
+#: TVM's operator pattern kOpaque.
+_OPAQUE = 8
 
 LegalizeFunc = Callable[[relax.BlockBuilder, Any], Any]
 
@@ -187,6 +193,111 @@ def _extreme(reducer: Callable[[str], Any], hint: str) -> LegalizeFunc:
     return legalize
 
 
+# --- running sums and sorting -----------------------------------------------------------------------------------
+
+
+def _view(shape: tuple[int, ...], axis: int | None) -> tuple[int, int, int]:
+    """A shape as [outer, axis, inner]; without an axis everything is one row."""
+    if axis is None:
+        return 1, math.prod(shape), 1
+    axis %= max(len(shape), 1)
+    return math.prod(shape[:axis]), math.prod(shape[axis : axis + 1]), math.prod(shape[axis + 1 :])
+
+
+def _scan(combine: Callable[[Any, Any], Any], identity: int, hint: str) -> LegalizeFunc:
+    """A running sum or product: one sequential loop along the axis."""
+
+    def legalize(bb: relax.BlockBuilder, call: Any) -> Any:
+        axis = call.attrs.axis
+        outer, length, inner = _view(shape_of(call.args[0]), None if axis is None else int(axis))
+        dtype, out_shape = dtype_of(call), shape_of(call)
+        exclusive = bool(call.attrs.exclusive)
+
+        def generate(source: Any, target: Any) -> Any:
+            with IRBuilder() as ib:
+                source, target = T.buffer_proxy(source), T.buffer_proxy(target)
+                with T.serial(0, outer) as o, T.serial(0, inner) as i:
+                    base = o * (length * inner) + i
+                    first = tirx.const(identity, dtype) if exclusive else source[base].astype(dtype)
+                    target[base] = first
+                    with T.serial(0, length - 1) as k:
+                        before = base + k * inner
+                        read = source[before if exclusive else before + inner].astype(dtype)
+                        target[before + inner] = combine(target[before], read)
+                return ib.get()
+
+        def compute(data: te.Tensor) -> te.Tensor:
+            flat = topi.reshape(data, (outer * length * inner,))
+            result = te.extern(
+                [flat.shape],
+                [flat],
+                lambda ins, outs: generate(ins[0], outs[0]),
+                dtype=dtype,
+                in_buffers=[tirx.decl_buffer(flat.shape, data.dtype, "source", layout=None)],
+                out_buffers=[tirx.decl_buffer(flat.shape, dtype, "target", layout=None)],
+                name=hint,
+            )
+            return topi.reshape(result, out_shape)
+
+        return bb.call_te(compute, call.args[0], primfunc_name_hint=hint)
+
+    return legalize
+
+
+#: A sort by ranks compares every pair; longer rows are refused rather than made to take minutes.
+_MAX_RANKED = 4096
+
+
+def _argsort(bb: relax.BlockBuilder, call: Any) -> Any:
+    """Indices of a stable sort by counting, for every element, the elements that come before it.
+
+    Floating-point rows are sorted by the top-k kernel; this is for integers.
+    """
+    return bb.call_te(_sorted(call, indices=True), call.args[0], primfunc_name_hint="argsort")
+
+
+def _sort(bb: relax.BlockBuilder, call: Any) -> Any:
+    return bb.call_te(_sorted(call, indices=False), call.args[0], primfunc_name_hint="sort")
+
+
+def _sorted(call: Any, *, indices: bool) -> Callable[[te.Tensor], te.Tensor]:
+    shape = shape_of(call.args[0])
+    axis = int(call.attrs.axis) % len(shape)
+    descending, dtype, length = bool(call.attrs.descending), dtype_of(call), shape[axis]
+    if length > _MAX_RANKED:
+        raise UnsupportedError(
+            f"sorting {length} elements of type {dtype_of(call.args[0])} along one axis",
+            cause=f"rows of integers are sorted by comparing every pair, up to {_MAX_RANKED} elements",
+            hint="convert to float32 before sorting, or use topk",
+        )
+
+    def at(index: Any, position: Any) -> list[Any]:
+        where = list(index)
+        where[axis] = position
+        return where
+
+    def compute(data: te.Tensor) -> te.Tensor:
+        other = te.reduce_axis((0, length), name="other")
+
+        def rank(*index: Any) -> Any:
+            mine, theirs = data(*index), data(*at(index, other))
+            before = theirs > mine if descending else theirs < mine
+            earlier = tirx.all(theirs == mine, other < index[axis])
+            return te.sum(tirx.any(before, earlier).astype("int32"), axis=other)
+
+        ranks = te.compute(shape, rank, name="rank")
+        source = te.reduce_axis((0, length), name="source")
+
+        def pick(*index: Any) -> Any:
+            value = source.astype(dtype) if indices else data(*at(index, source))
+            chosen = ranks(*at(index, source)) == index[axis].astype("int32")
+            return te.sum(tirx.Select(chosen, value, tirx.const(0, dtype)), axis=source)
+
+        return te.compute(shape, pick, name="sorted")
+
+    return compute
+
+
 LEGALIZE: dict[str, LegalizeFunc] = {
     "relax.nn.max_pool1d": _max_pool,
     "relax.nn.max_pool2d": _max_pool,
@@ -196,6 +307,10 @@ LEGALIZE: dict[str, LegalizeFunc] = {
     "relax.nn.avg_pool3d": _avg_pool,
     "relax.nn.relu6": _relu6,
     "relax.round": _round,
+    "relax.cumsum": _scan(lambda a, b: a + b, 0, "cumsum"),
+    "relax.cumprod": _scan(lambda a, b: a * b, 1, "cumprod"),
+    "relax.argsort": _argsort,
+    "relax.sort": _sort,
     "relax.max": _extreme(_max_reducer, "max"),
     "relax.min": _extreme(_min_reducer, "min"),
 }
@@ -223,6 +338,30 @@ def check_lowered(mod: tvm.IRModule) -> None:
         raise UnsupportedError(
             f"no loops are known for: {listed}",
             cause="neither TVM nor c7x lowers these operators to C",
+            hint="replace the operation in the model by simpler ones, or move it out of the exported part",
+        )
+
+
+def check_loops(mod: tvm.IRModule) -> None:
+    """Refuse PrimFuncs that call a packed function: there is nobody to answer on the DSP.
+
+    Raises:
+        UnsupportedError: naming the operators and nodes whose loops call one.
+    """
+    origins = load_origins(mod["main"])
+    found = []
+    for var, value in straight_line(mod["main"]):
+        if op_name(value) != "call_tir":
+            continue
+        func = mod[value.args[0]]
+        opaque = int(func.attrs["op_pattern"]) == _OPAQUE if "op_pattern" in func.attrs else True
+        if opaque and "call_packed" in func.script():
+            origin = origins.get(str(var.name))
+            found.append(f"{', '.join(origin.relax_ops)} ({', '.join(origin.nodes)})" if origin else str(var.name))
+    if found:
+        raise UnsupportedError(
+            f"no plain loops are known for: {'; '.join(found)}",
+            cause="TVM lowers these operators to a call of its run-time library, which a DSP does not have",
             hint="replace the operation in the model by simpler ones, or move it out of the exported part",
         )
 

@@ -108,19 +108,25 @@ def _reshaped(line: Line, expr: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _last_two_swapped(line: Line, expr: Any) -> Any:
-    """The source of a transpose of the last two dimensions; None for anything else."""
+    """The expression with its last two dimensions swapped, where that undoes a transpose; None where it would be a
+    transpose more. Looks through a reshape of the leading dimensions."""
+    shape = shape_of(expr)
     value = line.value(expr)
-    if op_name(value) == "permute_dims":
-        axes = axes_of(value)
-        rank = len(axes)
-        if axes == [*range(rank - 2), rank - 1, rank - 2]:
-            return value.args[0]
-        # Any other order with the last two swapped: the rest of the transpose stays, closer to memory order.
-        if rank > 2 and (axes[-1], axes[-2]) != (rank - 1, rank - 2):
-            rest = [*axes[:-2], axes[-1], axes[-2]]
-            if rest[-1] == rank - 1:
-                return line.emit(relax.op.permute_dims(value.args[0], rest), "_rows")
-    return None
+    if op_name(value) in RESHAPES and shape_of(value.args[0])[-2:] == shape[-2:]:
+        value = line.value(value.args[0])
+    if op_name(value) != "permute_dims":
+        return None
+    axes = axes_of(value)
+    rank = len(axes)
+    # The source's last dimension is second to last: swapped, the copy runs along memory, or is none at all.
+    if rank < 2 or axes[-2] != rank - 1:
+        return None
+    swapped = [*axes[:-2], axes[-1], axes[-2]]
+    source = value.args[0]
+    if swapped != list(range(rank)):
+        source = line.emit(relax.op.permute_dims(source, swapped), "_rows")
+    full = (*shape[:-2], shape[-1], shape[-2])
+    return source if shape_of(source) == full else line.emit(relax.op.reshape(source, full), "_rows")
 
 
 def _batch_matmul(line: Line, call: Any, a: Any, b: Any) -> Any:
@@ -340,6 +346,18 @@ def _topk(line: Line, call: Any) -> Any:
     return {"both": relax.Tuple([values, indices]), "values": values, "indices": indices}[kind]
 
 
+def _argsort(line: Line, call: Any) -> Any:
+    """A stable sort is a top-k of all elements."""
+    data, a = call.args[0], call.attrs
+    if not _is_f32(data) or _numel(data) == 0 or not shape_of(data):
+        return None
+    axis = int(a.axis) % len(shape_of(data))
+    values, indices = _sorted_rows(line, data, axis, shape_of(data)[axis], largest=bool(a.descending))
+    if op_name(call) == "sort":
+        return values
+    return indices if dtype_of(call) == "int64" else line.emit(relax.op.astype(indices, dtype_of(call)), "_index")
+
+
 def _first_of_axis(line: Line, data: Any, axis: int, *, largest: bool) -> tuple[Any, Any]:
     shape = shape_of(data)
     reduced = (*shape[:axis], 1, *shape[axis + 1 :])
@@ -379,6 +397,8 @@ RULES: dict[str, Rule] = {
     "topk": _topk,
     "argmax": _argmax,
     "argmin": _argmax,
+    "argsort": _argsort,
+    "sort": _argsort,
 }
 
 

@@ -14,7 +14,7 @@ from c7x.graph.layout import channels_last
 from c7x.graph.legalize import legalize
 from c7x.graph.line import start
 from c7x.graph.offload import offload
-from c7x.graph.simplify import simplify
+from c7x.graph.simplify import simplify, simplify_moves
 
 
 class TargetLike(Protocol):
@@ -29,13 +29,15 @@ GraphPass = Callable[[tvm.IRModule], tvm.IRModule]
 #: Our passes in order.
 PASSES: tuple[tuple[str, GraphPass], ...] = (
     ("start", start),
+    ("simplify_imported", simplify),
     ("fold_constants", fold_constants),
     ("simplify", simplify),
     ("fold_batch_norms", fold_batch_norms),
     ("channels_last", channels_last),
-    ("simplify_layouts", simplify),
+    ("simplify_layouts", simplify_moves),
+    ("simplify_slices", simplify_moves),
     ("offload", offload),
-    ("simplify_offloaded", simplify),
+    ("simplify_offloaded", simplify_moves),
     ("legalize", legalize),
     ("fuse", fuse),
     ("lower_calls", lower_calls),

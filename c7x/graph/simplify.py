@@ -6,7 +6,7 @@ leftovers of max_pool's decomposition (a zeros_like and a tuple).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,8 @@ def axes_of(call: Any) -> list[int]:
 def _permute(line: Line, call: Any) -> Any:
     axes, source = axes_of(call), call.args[0]
     inner = line.value(source)
-    if op_name(inner) == "permute_dims":
+    nested = op_name(inner) == "permute_dims"
+    if nested:
         line.absorb(source)
         first = axes_of(inner)
         axes, source = [first[a] for a in axes], inner.args[0]
@@ -55,7 +56,22 @@ def _permute(line: Line, call: Any) -> Any:
     if moved == sorted(moved):
         # Only dimensions of one element move: the bytes stay where they are.
         return relax.op.reshape(source, shape_of(call))
-    return None if source is call.args[0] else relax.op.permute_dims(source, axes)
+    return relax.op.permute_dims(source, axes) if nested else None
+
+
+def _permute_squeezed(line: Line, call: Any) -> Any:
+    """A transpose without its dimensions of one element: fewer loops, and reshapes around it that merge with others."""
+    simpler = _permute(line, call)
+    if simpler is not None:
+        return simpler
+    source, axes = call.args[0], axes_of(call)
+    shape = shape_of(source)
+    if 1 not in shape:
+        return None
+    kept = [a for a in range(len(shape)) if shape[a] != 1]
+    squeezed = line.emit(relax.op.reshape(source, [shape[a] for a in kept]), "_squeezed")
+    moved = line.main(relax.op.permute_dims(squeezed, [kept.index(a) for a in axes if a in kept]))
+    return relax.op.reshape(moved, shape_of(call))
 
 
 def _same(line: Line, call: Any) -> Any:
@@ -78,10 +94,22 @@ def _concat(line: Line, call: Any) -> Any:
 
 
 def _strided_slice(line: Line, call: Any) -> Any:
-    """A slice that keeps everything."""
-    if len(call.args) > 4 and any(int(s) != 1 for s in call.args[4].fields):
+    """A slice that keeps everything is nothing; a slice of a transpose is the transpose of a slice, so that nobody
+    moves what nobody reads."""
+    strides = [int(s) for s in call.args[4].fields] if len(call.args) > 4 else []
+    if all(s == 1 for s in strides):
+        whole = _same(line, call)
+        if whole is not None:
+            return whole
+    inner = line.value(call.args[0])
+    if op_name(inner) != "permute_dims":
         return None
-    return _same(line, call)
+    axes = axes_of(inner)
+    where = [axes[int(a) % len(axes)] for a in call.args[1].fields]
+    bounds = [[int(v) for v in a.fields] for a in call.args[2:4]]
+    part = line.emit(relax.op.strided_slice(inner.args[0], where, *bounds, strides or None), "_slice")
+    moved = _permute(line, line.normalize(relax.op.permute_dims(part, axes)))
+    return relax.op.permute_dims(part, axes) if moved is None else moved
 
 
 def _take(line: Line, call: Any) -> Any:
@@ -98,9 +126,12 @@ def _take(line: Line, call: Any) -> Any:
     flat = found.reshape(-1)
     if flat.size == 0 or flat.min() < -shape[axis] or flat.max() >= shape[axis]:
         return None
-    flat = np.where(flat < 0, flat + shape[axis], flat)
-    if flat.size > 1 and np.any(np.diff(flat) != 1):
-        return None
+    wrapped = np.where(flat < 0, flat + shape[axis], flat)
+    if flat.size > 1 and np.any(np.diff(wrapped) != 1):
+        if np.array_equal(wrapped, flat):
+            return None
+        return relax.op.take(data, make_const(wrapped.reshape(found.shape)), axis, str(call.attrs.mode))
+    flat = wrapped
     begin, end = int(flat[0]), int(flat[-1]) + 1
     part = data
     if (begin, end) != (0, shape[axis]):
@@ -108,9 +139,81 @@ def _take(line: Line, call: Any) -> Any:
     return relax.op.reshape(part, shape_of(call))
 
 
+def _stays(call: Any, position: int, operand: Any, line: Line) -> Any:
+    """The call with another operand, if its result keeps its type; else None."""
+    args = list(call.args)
+    args[position] = operand
+    changed = line.normalize(tvm.ir.Call(call.op, args, call.attrs, call.ty_args))
+    same = shape_of(changed) == shape_of(call) and dtype_of(changed) == dtype_of(call)
+    return changed if same else None
+
+
+def _broadcasting(line: Line, call: Any) -> Any:
+    """Operands as small as broadcasting allows: no broadcast_to before it, and one element for a uniform constant."""
+    matrices = op_name(call) == "matmul"
+    if not has_static_shape(call):
+        return None
+    result = None
+    for i, operand in enumerate(call.args):
+        smaller = None
+        inner = line.value(operand)
+        if op_name(inner) == "broadcast_to":
+            source = inner.args[0]
+            kept = not matrices or shape_of(source)[-2:] == shape_of(operand)[-2:]
+            smaller = source if kept else None
+        elif matrices:
+            continue
+        elif op_name(inner) in ("full", "full_like", "zeros", "ones", "zeros_like", "ones_like"):
+            smaller = _fill_value(inner)
+        elif is_const(operand) and shape_of(operand):
+            value = const_numpy(operand).reshape(-1)
+            if value.size and np.array_equal(value, np.full_like(value, value[0]), equal_nan=value.dtype.kind == "f"):
+                smaller = make_const(value[:1].reshape(()))
+        if smaller is not None:
+            changed = _stays(call if result is None else result, i, smaller, line)
+            result = changed if changed is not None else result
+    return result
+
+
+def _fill_value(call: Any) -> Any:
+    op = op_name(call) or ""
+    if op.startswith("full"):
+        value = call.args[1]
+        if not is_const(value):
+            return None
+        return make_const(const_numpy(value).reshape(()).astype(dtype_of(call)))
+    return make_const(np.asarray(0 if op.startswith("zeros") else 1, dtype_of(call)))
+
+
+def _elementwise(line: Line, call: Any) -> Any:
+    """Element by element with scalars only: works before a transpose as well as after it."""
+    smaller = _broadcasting(line, call)
+    if smaller is not None:
+        return smaller
+    tensors = [a for a in call.args if isinstance(a, relax.Var)]
+    if len(tensors) != 1 or not has_static_shape(call):
+        return None
+    inner = line.value(tensors[0])
+    others = [a for a in call.args if is_const(a)]
+    if op_name(inner) != "permute_dims" or not line.single_use(tensors[0]) or any(shape_of(o) for o in others):
+        return None
+    if shape_of(call) != shape_of(tensors[0]):
+        return None
+    args = [inner.args[0] if a.same_as(tensors[0]) else a for a in call.args]
+    return relax.op.permute_dims(line.main(tvm.ir.Call(call.op, args, call.attrs, call.ty_args)), axes_of(inner))
+
+
+def _astype(line: Line, call: Any) -> Any:
+    same = _same(line, call)
+    return same if same is not None else _elementwise(line, call)
+
+
 def _arithmetic(line: Line, call: Any) -> Any:
     """(x + c) + d = x + (c + d) and (x * c) * d for constants of one element of a floating type are left alone: they
     would round differently. Only an operand that changes nothing is dropped."""
+    smaller = _elementwise(line, call)
+    if smaller is not None:
+        return smaller
     op = op_name(call)
     left, right = call.args
     neutral = {"add": 0, "subtract": 0, "multiply": 1, "divide": 1}[op or ""]
@@ -136,7 +239,9 @@ def _keeps_sign(op: str, zero: np.ndarray) -> bool:
 
 def _where(line: Line, call: Any) -> Any:
     """A constant condition that is true or false throughout."""
-    del line
+    smaller = _broadcasting(line, call)
+    if smaller is not None:
+        return smaller
     condition = call.args[0]
     if not is_const(condition):
         return None
@@ -160,10 +265,24 @@ def _layer_norm_defaults(line: Line, call: Any) -> Any:
     return relax.op.nn.layer_norm(data, gamma, beta, [int(a) for a in attrs.axes], float(attrs.epsilon))
 
 
+#: Operators that work element by element, with broadcasting.
+ELEMENTWISE = frozenset(
+    {
+        *"abs acos acosh asin asinh atan atanh bitwise_not ceil clip cos cosh erf exp floor isfinite isinf isnan".split(),
+        *"log logical_not negative round rsqrt sigmoid sign sin sinh sqrt square tan tanh trunc astype".split(),
+        *"nn.relu nn.relu6 nn.leakyrelu nn.gelu nn.gelu_tanh nn.selu nn.silu nn.softplus".split(),
+        *"add subtract multiply divide floor_divide floor_mod mod power maximum minimum atan2 log_add_exp".split(),
+        *"equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor".split(),
+        *"bitwise_and bitwise_or bitwise_xor left_shift right_shift where".split(),
+    }
+)
+
 RULES: dict[str, Rule] = {
+    **dict.fromkeys(sorted(ELEMENTWISE), _elementwise),
+    "matmul": _broadcasting,
     **dict.fromkeys(RESHAPES, _reshape),
     "permute_dims": _permute,
-    "astype": _same,
+    "astype": _astype,
     "broadcast_to": _same,
     "nn.dropout": _dropout,
     "concat": _concat,
@@ -178,11 +297,20 @@ RULES: dict[str, Rule] = {
 }
 
 
-def _rule(line: Line, value: Any) -> Any:
-    rule = RULES.get(op_name(value) or "")
-    return rule(line, value) if rule is not None else None
+def _apply(rules: Mapping[str, Rule], mod: tvm.IRModule) -> tvm.IRModule:
+    def rule(line: Line, value: Any) -> Any:
+        found = rules.get(op_name(value) or "")
+        return found(line, value) if found is not None else None
+
+    return Line(mod).run(rule)
 
 
 def simplify(mod: tvm.IRModule) -> tvm.IRModule:
     """One pass of small rewrites; dead code is dropped."""
-    return Line(mod).run(_rule)
+    return _apply(RULES, mod)
+
+
+def simplify_moves(mod: tvm.IRModule) -> tvm.IRModule:
+    """``simplify``, and transposes without dimensions of one element: for after the layout pass, which looks for
+    transposes in their full rank."""
+    return _apply({**RULES, "permute_dims": _permute_squeezed}, mod)
