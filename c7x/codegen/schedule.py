@@ -42,7 +42,11 @@ def schedule(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
     Functions that are not made of plain compute blocks (scatter, scan, sort, hand-written loops) come back unchanged.
     """
-    func = tvm_ffi.structural_map(func, (s_tir.SBlock, _infinite_limits))
+    func = tvm_ffi.structural_map(func, (s_tir.SBlock, _infinite_border))
+    return _infinite_starts(_schedule(func))
+
+
+def _schedule(func: tirx.PrimFunc) -> tirx.PrimFunc:
     try:
         sch = s_tir.Schedule(func, debug_mask="none", error_render_level="none")
         blocks = list(sch.get_child_blocks(sch.get_sblock("root")))
@@ -92,20 +96,47 @@ def _is_reduction(block: Any) -> bool:
     return any(int(axis.iter_type) == _REDUCTION for axis in block.iter_vars)
 
 
-def _infinite_limits(block: Any) -> Any:
-    """Maxima start from -inf and minima from inf, as in PyTorch; TVM starts from the largest finite number, which a
-    tensor of infinities betrays. The same holds for the border that max pooling adds.
+def _infinite_border(block: Any) -> Any:
+    """Max pooling adds a border of -inf, as PyTorch; TVM's is the largest negative number, which -inf betrays.
 
-    Only the initial value of a max or min and ``pad_temp``, the border block of pooling, are touched: elsewhere the
-    largest finite number is the user's own.
+    Only ``pad_temp``, pooling's border, is touched: elsewhere the largest finite number is the user's own.
     """
-    if block.init is not None and isinstance(block.body, tirx.BufferStore):
-        operator = type(block.body.value)
-        if operator in (tirx.Max, tirx.Min) and isinstance(block.init, tirx.BufferStore):
-            return _with_field(block, init=_widen(block.init))
-    if block.init is None and block.name_hint.startswith("pad_temp"):
-        return _with_field(block, body=_widen(block.body))
-    return block
+    if block.init is not None or not block.name_hint.startswith("pad_temp"):
+        return block
+    return s_tir.SBlock(
+        block.iter_vars,
+        block.reads,
+        block.writes,
+        block.name_hint,
+        _widen(block.body),
+        None,
+        block.alloc_buffers,
+        block.match_buffers,
+        block.annotations,
+        block.span,
+    )
+
+
+def _infinite_starts(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Maxima start from -inf and minima from inf, as in PyTorch; TVM starts from the largest finite number.
+
+    Comes after the schedule, which knows a maximum by that start.
+    """
+    reduced: list[Any] = []
+
+    def collect(store: Any) -> None:
+        extremum = isinstance(store.value, tirx.Max | tirx.Min) and isinstance(store.value.a, tvm.ir.TensorLoad)
+        if extremum and store.value.a.source.same_as(store.buffer):
+            reduced.append(store.buffer)
+
+    tvm_ffi.structural_walk(func.body, (tirx.BufferStore, collect))
+    if not reduced:
+        return func
+
+    def start(store: Any) -> Any:
+        return _widen(store) if type(store.value) is tirx.FloatImm and _is_one_of(store.buffer, reduced) else store
+
+    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.BufferStore, start)))
 
 
 def _widen(stmt: tirx.Stmt) -> tirx.Stmt:
@@ -116,21 +147,6 @@ def _widen(stmt: tirx.Stmt) -> tirx.Stmt:
         return tirx.FloatImm(str(imm.ty.dtype), float("inf") if imm.value > 0 else float("-inf"))
 
     return tvm_ffi.structural_map(stmt, (tirx.FloatImm, widen))
-
-
-def _with_field(block: Any, *, init: Any = None, body: Any = None) -> Any:
-    return s_tir.SBlock(
-        block.iter_vars,
-        block.reads,
-        block.writes,
-        block.name_hint,
-        body if body is not None else block.body,
-        init if init is not None else block.init,
-        block.alloc_buffers,
-        block.match_buffers,
-        block.annotations,
-        block.span,
-    )
 
 
 # --- inlining ---
@@ -297,9 +313,9 @@ def _split_contiguous_sum(sch: Any, block_rv: Any, spatial: list[int], reduction
     loops = list(sch.get_loops(partial))
     outer, sums = loops[: len(spatial)], loops[len(spatial) :]
     sch.decompose_reduction(partial, sums[0])
-    sch.decompose_reduction(block_rv, sch.get_loops(block_rv)[len(spatial)])
     if outer:
         _attempt(lambda: sch.reverse_compute_at(block_rv, outer[-1]))
+    sch.decompose_reduction(block_rv, sch.get_loops(block_rv)[-1])
     return True
 
 
