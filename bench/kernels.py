@@ -191,14 +191,14 @@ def onnx_session(shape: Shape, arrays: Sequence[np.ndarray], pad: int) -> Callab
 
 
 def aligned(value: np.ndarray) -> np.ndarray:
-    raw = np.zeros(value.nbytes + 64, np.uint8)
+    raw: np.ndarray = np.zeros(value.nbytes + 64, np.uint8)
     start = -raw.ctypes.data % 64
     out = raw[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
     out[...] = value
     return out
 
 
-def build(kernels: Sequence[GeneratedKernel], folder: Path, march: str) -> tuple[ctypes.CDLL, float]:
+def build(kernels: Sequence[GeneratedKernel], folder: Path, march: str, defines: Sequence[str]) -> tuple[ctypes.CDLL, float]:
     text = ["#include <math.h>\n", (ROOT / "native/include/c7x_vector.h").read_text(encoding="utf-8"), PEAK]
     for i, kernel in enumerate(kernels):
         text.append(kernel.source_template.replace("@SYMBOL@", f"kernel{i}"))
@@ -210,7 +210,7 @@ def build(kernels: Sequence[GeneratedKernel], folder: Path, march: str) -> tuple
     start = time.perf_counter()
     subprocess.run(
         ["gcc", "-std=c99", "-O3", f"-march={march}", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
-         "-fno-strict-aliasing", "-shared", "-fPIC", str(source), "-o", str(library), "-lm"],
+         "-fno-strict-aliasing", *(f"-D{d}" for d in defines), "-shared", "-fPIC", str(source), "-o", str(library), "-lm"],
         check=True,
     )  # fmt: skip
     return ctypes.CDLL(str(library)), time.perf_counter() - start
@@ -265,13 +265,15 @@ def bind(
     return call
 
 
-def run(net: str, march: str, with_ort: bool, only: str, seconds: float, options: KernelOptions) -> None:
+def run(net: str, args: argparse.Namespace) -> None:
+    march, with_ort, only, seconds, defines = args.march, not args.no_ort, args.filter, args.seconds, args.define
+    options = KernelOptions(winograd=not args.no_winograd)
     rng = np.random.default_rng(0)
     shapes = [s for s in NETS[net]() if only in s.label]
     data = [operands(s, rng) for s in shapes]
     kernels = [make_kernel(s, *d, options) for s, d in zip(shapes, data, strict=True)]
     with tempfile.TemporaryDirectory() as folder:
-        library, compiled = build(kernels, Path(folder), march)
+        library, compiled = build(kernels, Path(folder), march, defines)
     peak = measure_peak(library)
     print(f"{net}, -march={march}: peak {peak / 1e9:.1f} GMAC/s; {len(shapes)} kernels compiled in {compiled:.2f} s")
     print(f"{'operator':28} {'count':>5} {'MMAC':>7} {'ms':>8} {'of peak':>8} {'ort ms':>8} {'ratio':>6}  kernel")
@@ -306,13 +308,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("nets", nargs="*", default=list(NETS), metavar="net", help=f"of {', '.join(NETS)}")
     parser.add_argument("--march", default="native")
+    parser.add_argument("--define", action="append", default=[], help="macro for the compiler, such as C7X_CLONES")
     parser.add_argument("--no-ort", action="store_true", help="time our kernels only")
     parser.add_argument("--no-winograd", action="store_true", help="direct sums everywhere")
     parser.add_argument("--filter", default="", help="only operators whose label holds this text")
     parser.add_argument("--seconds", type=float, default=0.15, help="time for each operator")
     args = parser.parse_args()
     for net in args.nets:
-        run(net, args.march, not args.no_ort, args.filter, args.seconds, KernelOptions(winograd=not args.no_winograd))
+        run(net, args)
 
 
 if __name__ == "__main__":

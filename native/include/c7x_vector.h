@@ -30,10 +30,19 @@
 
 #if defined(__GNUC__) || defined(__clang__)
 #define C7X_INLINE static inline __attribute__((always_inline, unused))
-#define C7X_NOINLINE __attribute__((noinline))
 #else
 #define C7X_INLINE static inline
-#define C7X_NOINLINE
+#endif
+
+/* Marks a function around a hot loop. It is not inlined, so that the loops around it take no registers from it. With
+ * C7X_CLONES (GCC, x86-64, a C library with indirect functions) it is compiled for AVX2 and FMA as well, and the program
+ * picks when it starts; without, it is what -march says. */
+#if defined(C7X_CLONES)
+#define C7X_KERNEL __attribute__((noinline, target_clones("default", "arch=x86-64-v3")))
+#elif defined(__GNUC__) || defined(__clang__)
+#define C7X_KERNEL __attribute__((noinline))
+#else
+#define C7X_KERNEL
 #endif
 
 #if defined(__C7000__)
@@ -78,10 +87,12 @@ typedef int32_t c7x_i32x8 __attribute__((vector_size(32), aligned(4), may_alias)
 C7X_INLINE c7x_f32x8 c7x_load8(const float *p) { return *(const c7x_f32x8 *)p; }
 C7X_INLINE void c7x_store8(float *p, c7x_f32x8 v) { *(c7x_f32x8 *)p = v; }
 
-C7X_INLINE c7x_f32x8 c7x_splat8(float x) {
-  const c7x_f32x8 v = {x, x, x, x, x, x, x, x};
-  return v;
-}
+/* A macro, since GCC takes the body of a function apart for the baseline before it inlines it into a clone. */
+#define c7x_splat8(x)                                                                            \
+  __extension__({                                                                                \
+    const float c7x_lane = (x);                                                                  \
+    (c7x_f32x8){c7x_lane, c7x_lane, c7x_lane, c7x_lane, c7x_lane, c7x_lane, c7x_lane, c7x_lane}; \
+  })
 
 C7X_INLINE c7x_i32x8 c7x_splat8i(int32_t x) {
   const c7x_i32x8 v = {x, x, x, x, x, x, x, x};

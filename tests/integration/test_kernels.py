@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 from dataclasses import replace
@@ -174,6 +175,13 @@ def test_grid_agrees_with_float64(grid: str, command: tuple[str, ...], tmp_path:
     # The C run is the portable baseline, the C++ run what the machine can do: four combinations would tell no more.
     march = "x86-64" if command is C_FLAGS and os.uname().machine == "x86_64" else "native"
     run_cases(GRIDS[grid](), tmp_path, command=command, march=march)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc", reason="clones need both")
+@pytest.mark.parametrize("command", [C_FLAGS, CXX_FLAGS], ids=["c99", "cxx14"])
+def test_clones_chosen_at_run_time_agree_too(command: tuple[str, ...], tmp_path: Path) -> None:
+    cases = [*winograd_grid()[:2], *depthwise_grid()[:4], *matmul_grid()[10:14], *conv_grid()[:6]]
+    run_cases(cases, tmp_path, command=command, march="x86-64", extra=("-O2", "-DC7X_CLONES"))
 
 
 def order(row: np.ndarray, largest: bool) -> np.ndarray:

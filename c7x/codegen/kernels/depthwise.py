@@ -35,11 +35,11 @@ def tile_text(s: ConvShape, outputs: int, row: int, load: str, store: str) -> li
     """
     bias, residual = epilogue_inputs(s)
     stride, dilation = s.stride[1], s.dilation[1]
-    lines = [f"const c7x_f32x8 b = {load.format(bias + ' + c') if bias else 'c7x_splat8(0.0f)'};"]
+    lines = [f"const c7x_f32x8 b = {load.format('bias + c') if bias else 'c7x_splat8(0.0f)'};"]
     lines.append("c7x_f32x8 " + ", ".join(f"a{p} = b" for p in range(outputs)) + ";")
     lines.append(f"for (int32_t r = 0; r < {s.kh}; ++r) {{")
     lines.append(f"  const float* const t = src + r * {s.dilation[0] * row} + c;")
-    lines.append(f"  const float* const w = in1 + r * {s.kw * s.c} + c;")
+    lines.append(f"  const float* const w = weights + r * {s.kw * s.c} + c;")
     if s.kw <= MAX_UNROLLED:
         uses: dict[int, list[tuple[int, int]]] = {}
         for p in range(outputs):
@@ -70,6 +70,24 @@ def tile_text(s: ConvShape, outputs: int, row: int, load: str, store: str) -> li
     return lines
 
 
+def tile_function(s: ConvShape, outputs: int, row: int) -> str:
+    """A static function: ``outputs`` neighbouring outputs of a row, all channels."""
+    bias, residual = epilogue_inputs(s)
+    names = [n for n, on in (("src", True), ("weights", True), ("bias", bias), ("res", residual)) if on]
+    params = [*(f"const float* C7X_RESTRICT {name}" for name in names), "float* C7X_RESTRICT dst"]
+    tail = s.c % LANES
+    lines = [f"C7X_KERNEL static void @SYMBOL@_tile({', '.join(params)}) {{"]
+    if s.c >= LANES:
+        lines.append(f"  for (int32_t c = 0; c < {s.c - tail}; c += {LANES}) {{")
+        lines += ["    " + line for line in tile_text(s, outputs, row, "c7x_load8({})", "c7x_store8({}, {});")]
+        lines.append("  }")
+    if tail:
+        lines.append(f"  const int32_t c = {s.c - tail};")
+        partial = (f"c7x_load8_n({{}}, {tail})", f"c7x_store8_n({{}}, {{}}, {tail});")
+        lines += ["  " + line for line in tile_text(s, outputs, row, *partial)]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
 def depthwise(
     s: ConvShape, weights: np.ndarray, inputs: Sequence[Operand], outputs: Sequence[TensorType]
 ) -> GeneratedKernel:
@@ -77,16 +95,21 @@ def depthwise(
     packed = pack_depthwise(weights)
     row = s.source_w * s.c
     tile = choose_outputs(s.ow)
-    tail = s.c % LANES
-    _, residual = epilogue_inputs(s)
-    strip, ws, functions = s.oh, 0, ""
+    bias, residual = epilogue_inputs(s)
+    strip, ws, functions = s.oh, 0, tile_function(s, tile, row)
     if s.needs_padding:
         strip = choose_strip(
             s.oh, lambda rows: s.strip_h(rows) * row, lambda rows: rows * s.ow * s.c * s.kh * s.kw
         )
         ws = align64(s.strip_h(strip) * row * 4)
-        functions = pad_function(s, s.strip_h(strip), s.padded_w)
+        functions += pad_function(s, s.strip_h(strip), s.padded_w)
 
+    args = [f"source + y * {s.stride[0] * row} + x * {s.stride[1] * s.c}", "in1"]
+    if bias:
+        args.append(bias)
+    if residual:
+        args.append(f"{residual} + at")
+    args.append("out0 + at")
     body = [f"for (int32_t n = 0; n < {s.n}; ++n) {{"]
     image = f"in0 + n * {s.h * s.w * s.c}"
     body.append(f"for (int32_t strip = 0; strip < {s.oh}; strip += {strip}) {{")
@@ -101,21 +124,8 @@ def depthwise(
         f"  for (int32_t y = 0; y < {strip}; ++y) {{",
         f"    for (int32_t tile = 0; tile < {s.ow}; tile += {tile}) {{",
         f"      const int32_t x = tile < {s.ow - tile} ? tile : {s.ow - tile};",
-        f"      const float* const src = source + y * {s.stride[0] * row} + x * {s.stride[1] * s.c};",
         f"      const int32_t at = ((n * {s.oh} + first + y) * {s.ow} + x) * {s.o};",
-        "      float* const dst = out0 + at;",
+        f"      @SYMBOL@_tile({', '.join(args)});",
     ]
-    if residual:
-        body.append(f"      const float* const res = {residual} + at;")
-    if s.c >= LANES:
-        body.append(f"      for (int32_t c = 0; c < {s.c - tail}; c += {LANES}) {{")
-        body += ["        " + line for line in tile_text(s, tile, row, "c7x_load8({})", "c7x_store8({}, {});")]
-        body.append("      }")
-    if tail:
-        body.append("      {")
-        body.append(f"        const int32_t c = {s.c - tail};")
-        partial = (f"c7x_load8_n({{}}, {tail})", f"c7x_store8_n({{}}, {{}}, {tail});")
-        body += ["        " + line for line in tile_text(s, tile, row, *partial)]
-        body.append("      }")
     body += ["    }", "  }", "}", "}"]
     return finish(s, functions, body, packed, inputs, outputs, ws)

@@ -142,10 +142,9 @@ def block_function(
         at = f"{base} + {offset + v * LANES}"
         return f"c7x_load8_n({at}, tail)" if v == vectors - 1 and tail < LANES else f"c7x_load8({at})"
 
-    # A function of its own that is not inlined, so that nothing of the loops around it takes a register from it.
     params = [f"const float* {s}" for s in sources] + ["const float* C7X_RESTRICT w"]
     params += [*extra, "float* C7X_RESTRICT d", *last]
-    put(f"C7X_NOINLINE static void {name}_tile({', '.join(params)}) {{")
+    put(f"C7X_KERNEL static void {name}_tile({', '.join(params)}) {{")
     for v in range(vectors):
         start = load("bias", 0, v) if epilogue.bias else "c7x_splat8(0.0f)"
         put(f"  c7x_f32x8 a0_{v} = {start};")

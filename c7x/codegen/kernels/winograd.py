@@ -87,7 +87,7 @@ _AT: tuple[tuple[tuple[int, int], ...], ...] = (((0, 1), (1, 1), (2, 1)), ((1, 1
 def _input_function(s: ConvShape, chunk: int, tile_cols: int, row: int, plane: int) -> str:
     """A static function: the tiles of a padded strip to ``v``, 16 planes [chunk][C]."""
     put: list[str] = [
-        "static void @SYMBOL@_input(const float* C7X_RESTRICT src, float* C7X_RESTRICT v) {",
+        "C7X_KERNEL static void @SYMBOL@_input(const float* C7X_RESTRICT src, float* C7X_RESTRICT v) {",
         f"  for (int32_t t = 0; t < {chunk}; ++t) {{",
         f"    const float* const x = src + t / {tile_cols} * {2 * row} + t % {tile_cols} * {2 * s.c};",
         f"    float* const d = v + t * {s.c};",
@@ -118,7 +118,7 @@ def _output_function(s: ConvShape, chunk: int, tile_cols: int, plane: int) -> st
         params.append("int32_t below")
     activation = ACTIVATIONS[s.epilogue.activation]
     put: list[str] = [
-        f"static void @SYMBOL@_output({', '.join(params)}) {{",
+        f"C7X_KERNEL static void @SYMBOL@_output({', '.join(params)}) {{",
         f"  for (int32_t t = 0; t < {chunk}; ++t) {{",
         f"    const int32_t y = t / {tile_cols} * 2, x = t % {tile_cols} * 2;",
         f"    const int32_t at = (y * {s.ow} + x) * {s.o};",
