@@ -14,6 +14,10 @@ import numpy as np
 
 from c7x.codegen.kernels.base import ACTIVATIONS, LANES, ceil_div
 
+#: Most products that are added up one after the other: the rounding error of a sum grows with its length, and that
+#: of 4608 additions would be a few parts in a million.
+LONGEST_RUN = 512
+
 
 @dataclass(frozen=True, kw_only=True)
 class PixelMap:
@@ -45,6 +49,18 @@ class Taps:
     @property
     def total(self) -> int:
         return self.rows * self.cols * self.length
+
+    @property
+    def piece(self) -> int:
+        """How many of the contiguous floats are added in one run."""
+        return ceil_div(self.length, ceil_div(self.length, LONGEST_RUN))
+
+    @property
+    def run_level(self) -> str:
+        """The loop after which sums go to a total of their own; empty when all of it is one run."""
+        if self.total <= LONGEST_RUN:
+            return ""
+        return "cols" if self.cols * self.length <= LONGEST_RUN else "piece"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,11 +161,22 @@ def block_function(
     params = [f"const float* {s}" for s in sources] + ["const float* C7X_RESTRICT w"]
     params += [*extra, "float* C7X_RESTRICT d", *last]
     put(f"C7X_KERNEL static void {name}_tile({', '.join(params)}) {{")
+    run = taps.run_level
+    total_name = "t" if run else "a"
     for v in range(vectors):
         start = load("bias", 0, v) if epilogue.bias else "c7x_splat8(0.0f)"
-        put(f"  c7x_f32x8 a0_{v} = {start};")
+        put(f"  c7x_f32x8 {total_name}0_{v} = {start};")
     for p in range(1, pixels):
-        put("  c7x_f32x8 " + ", ".join(f"a{p}_{v} = a0_{v}" for v in range(vectors)) + ";")
+        put("  c7x_f32x8 " + ", ".join(f"{total_name}{p}_{v} = {total_name}0_{v}" for v in range(vectors)) + ";")
+    if run:
+        put("  const c7x_f32x8 zero = c7x_splat8(0.0f);")
+        for p in range(pixels):
+            put("  c7x_f32x8 " + ", ".join(f"a{p}_{v} = zero" for v in range(vectors)) + ";")
+
+    def finish_run(level: str, indent: str) -> None:
+        for p in range(pixels if level == run else 0):
+            put(indent + " ".join(f"t{p}_{v} = t{p}_{v} + a{p}_{v}; a{p}_{v} = zero;" for v in range(vectors)))
+
     indent = "  "
     if taps.rows > 1:
         put(f"{indent}for (int32_t r = 0; r < {taps.rows}; ++r) {{")
@@ -157,7 +184,15 @@ def block_function(
     if taps.cols > 1:
         put(f"{indent}for (int32_t c = 0; c < {taps.cols}; ++c) {{")
         indent += "  "
-    put(f"{indent}for (int32_t k = 0; k < {taps.length}; ++k) {{")
+    start, end = "0", str(taps.length)
+    if taps.piece < taps.length:
+        put(f"{indent}for (int32_t start = 0; start < {taps.length}; start += {taps.piece}) {{")
+        indent += "  "
+        start, end = "start", f"start + {taps.piece}"
+        if taps.length % taps.piece:
+            put(f"{indent}const int32_t end = {end} < {taps.length} ? {end} : {taps.length};")
+            end = "end"
+    put(f"{indent}for (int32_t k = {start}; k < {end}; ++k) {{")
     for v in range(vectors):
         put(f"{indent}  const c7x_f32x8 w{v} = c7x_load8(w + {v * LANES});")
     put(f"{indent}  c7x_f32x8 x;")
@@ -167,10 +202,15 @@ def block_function(
             put(f"{indent}  a{p}_{v} = c7x_fma8(x, w{v}, a{p}_{v});")
     put(f"{indent}  w += {vectors * LANES};")
     put(f"{indent}}}")
+    finish_run("piece", indent)
+    if taps.piece < taps.length:
+        indent = indent[2:]
+        put(f"{indent}}}")
     if taps.cols > 1:
         put(indent + " ".join(f"{s} += {taps.col_step};" for s in sources))
         indent = indent[2:]
         put(f"{indent}}}")
+    finish_run("cols", indent)
     if taps.rows > 1:
         rest = taps.row_step - (taps.col_step * taps.cols if taps.cols > 1 else 0)
         put(indent + " ".join(f"{s} += {rest};" for s in sources))
@@ -179,7 +219,7 @@ def block_function(
     activation = ACTIVATIONS[epilogue.activation]
     for p in range(pixels):
         for v in range(vectors):
-            value = f"a{p}_{v}"
+            value = f"{total_name}{p}_{v}"
             if epilogue.residual:
                 value = f"{value} + {load('res', p * out_step, v)}"
             if activation:
