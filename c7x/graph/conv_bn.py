@@ -22,7 +22,7 @@ from c7x.graph.line import Line, const_numpy, dtype_of, is_const, make_const, op
 def _scale_conv(weight: np.ndarray, scale: np.ndarray, call: Any) -> np.ndarray:
     """OI*: the output channel comes first."""
     del call
-    return weight * scale.reshape(-1, *([1] * (weight.ndim - 1)))
+    return np.asarray(weight * scale.reshape(-1, *([1] * (weight.ndim - 1))))
 
 
 def _scale_conv_transpose(weight: np.ndarray, scale: np.ndarray, call: Any) -> np.ndarray:
@@ -30,13 +30,13 @@ def _scale_conv_transpose(weight: np.ndarray, scale: np.ndarray, call: Any) -> n
     groups = int(call.attrs.groups)
     split = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
     factor = scale.reshape(groups, 1, -1, *([1] * (weight.ndim - 2)))
-    return (split * factor).reshape(weight.shape)
+    return np.asarray(split * factor).reshape(weight.shape)
 
 
 def _scale_matmul(weight: np.ndarray, scale: np.ndarray, call: Any) -> np.ndarray:
     """[K, N]: the output channel comes last."""
     del call
-    return weight * scale
+    return np.asarray(weight * scale)
 
 
 _SCALE: dict[str, Callable[[np.ndarray, np.ndarray, Any], np.ndarray]] = {

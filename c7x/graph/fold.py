@@ -67,7 +67,7 @@ def _reduce(f: Callable[..., Any]) -> Evaluator:
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if np.issubdtype(a.dtype, np.integer):
         raise TypeError("integer division has no single meaning; leave it to the loops")
-    return np.divide(a, b)
+    return np.asarray(np.divide(a, b))
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
@@ -87,12 +87,11 @@ def _filled(value: int) -> Evaluator:
 
 
 def _arange(call: Any, args: list[Any]) -> np.ndarray:
-    start, stop, step = (_number(a) for a in call.args[:3])
-    del stop
-    count = shape_of(call)[0]
-    dtype = np.dtype(dtype_of(call))
-    wide = np.int64 if np.issubdtype(dtype, np.integer) else np.float64
-    return (np.asarray(start, wide) + np.arange(count, dtype=wide) * np.asarray(step, wide)).astype(dtype)
+    start, _, step = (_number(a) for a in call.args[:3])
+    count, dtype = shape_of(call)[0], np.dtype(dtype_of(call))
+    if np.issubdtype(dtype, np.integer):
+        return np.array([int(start) + i * int(step) for i in range(count)], dtype)
+    return np.asarray(start + np.arange(count, dtype=np.float64) * step).astype(dtype)
 
 
 def _strided_slice(call: Any, args: list[Any]) -> np.ndarray:
@@ -133,6 +132,11 @@ def _pad(call: Any, args: list[Any]) -> np.ndarray:
     pairs = list(zip(widths[::2], widths[1::2], strict=True))
     value = _number(call.args[1]) if len(call.args) > 1 else float(call.attrs.pad_value)
     return np.pad(args[0], pairs, constant_values=value)
+
+
+def _where(call: Any, args: list[Any]) -> np.ndarray:
+    condition, then, otherwise = args
+    return np.asarray(np.where(condition, then, otherwise))
 
 
 def _reshape(call: Any, args: list[Any]) -> np.ndarray:
@@ -220,7 +224,7 @@ EVALUATORS: dict[str, Evaluator] = {
     "bitwise_and": _binary(np.bitwise_and),
     "bitwise_or": _binary(np.bitwise_or),
     "bitwise_xor": _binary(np.bitwise_xor),
-    "where": lambda c, a: np.where(a[0], a[1], a[2]),
+    "where": _where,
     # reductions
     "sum": _reduce(np.sum),
     "mean": _reduce(np.mean),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import tvm
 
@@ -15,13 +15,6 @@ from c7x.graph.legalize import legalize
 from c7x.graph.line import start
 from c7x.graph.offload import offload
 from c7x.graph.simplify import simplify, simplify_moves
-
-
-class TargetLike(Protocol):
-    """What the passes ask of a target (``c7x.target.Target``)."""
-
-    mcpu: str
-    mmalib: bool
 
 
 GraphPass = Callable[[tvm.IRModule], tvm.IRModule]
@@ -53,32 +46,30 @@ def get_default_pipeline(target: Any = None) -> tvm.ir.transform.Pass:
     """The passes from an imported Relax module to what codegen reads.
 
     Args:
-        target: a ``c7x.target.Target``; None means the default target.
+        target: a ``c7x.target.Target``; None means the default target. Every target that compiles float32 has the
+            same passes.
 
     Returns:
         One pass over an ``IRModule`` whose ``main`` holds its parameters as constants. It raises
         ``UnsupportedError`` for operators that cannot be lowered.
     """
-    del target
 
     @tvm.ir.transform.module_pass(opt_level=0, name="c7x.default_pipeline")
-    def run(mod: tvm.IRModule, context: Any) -> tvm.IRModule:
-        del context
-        with tvm_target():
-            for _, step in PASSES:
-                mod = step(mod)
-        return mod
+    def run(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
+        return lower_graph(mod, target)
 
     return run
 
 
-def lower_graph(mod: tvm.IRModule, target: TargetLike | None = None) -> tvm.IRModule:
-    """Run the default pipeline.
+def lower_graph(mod: tvm.IRModule, target: Any = None) -> tvm.IRModule:
+    """Run the default pipeline; ``target`` as for ``get_default_pipeline``.
+
+    Called step by step rather than through TVM's pass, so that an error keeps its class and its fields.
 
     Raises:
         UnsupportedError: an operator cannot be lowered, or a dimension is not known at compile time.
     """
-    # Called step by step rather than through the pass: an error keeps its class and its fields.
+    del target
     with tvm_target():
         for _, step in PASSES:
             mod = step(mod)

@@ -268,8 +268,8 @@ def _layer_norm_defaults(line: Line, call: Any) -> Any:
 #: Operators that work element by element, with broadcasting.
 ELEMENTWISE = frozenset(
     {
-        *"abs acos acosh asin asinh atan atanh bitwise_not ceil clip cos cosh erf exp floor isfinite isinf isnan".split(),
-        *"log logical_not negative round rsqrt sigmoid sign sin sinh sqrt square tan tanh trunc astype".split(),
+        *"abs acos acosh asin asinh atan atanh bitwise_not ceil clip cos cosh erf exp floor".split(),
+        *"isfinite isinf isnan log logical_not negative round rsqrt sigmoid sign sin sinh sqrt square tan tanh trunc astype".split(),
         *"nn.relu nn.relu6 nn.leakyrelu nn.gelu nn.gelu_tanh nn.selu nn.silu nn.softplus".split(),
         *"add subtract multiply divide floor_divide floor_mod mod power maximum minimum atan2 log_add_exp".split(),
         *"equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor".split(),
