@@ -44,8 +44,10 @@ def format_bytes(count: int | None) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """``1.2 s``; below a tenth of a second in milliseconds."""
-    return f"{seconds:.1f} s" if seconds >= 0.1 else f"{seconds * 1e3:.1f} ms"
+    """``1.2 s``; below a tenth of a second in milliseconds, below a millisecond in microseconds."""
+    if seconds >= 0.1:
+        return f"{seconds:.1f} s"
+    return f"{seconds * 1e3:.1f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} µs"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, left: int = 1) -> Table:

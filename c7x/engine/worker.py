@@ -17,13 +17,14 @@ import socket
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from c7x.engine.crash import write_crash_report
 from c7x.engine.events import Channel, ChannelReporter
-from c7x.errors import EXIT_INTERRUPTED, C7xError, DependencyError, InternalError
+from c7x.errors import EXIT_INTERRUPTED, C7xError, DependencyError, InternalError, ModelError
 from c7x.stages import Stage
 from c7x.workspace import EDITABLE_SUFFIXES, KEPT_SUFFIX, Workspace
 
@@ -65,11 +66,16 @@ def _load(modules: Sequence[str], channel: Channel) -> None:
     channel.send("loaded", what=what, seconds=time.perf_counter() - start)
 
 
-def _run(table: Mapping[str, Stage], request: Mapping[str, Any], channel: Channel, current: list[str]) -> None:
+def _run(
+    table: Mapping[str, Stage], request: Mapping[str, Any], channel: Channel, current: list[str], faults_fd: int
+) -> None:
     workspace = Workspace(request["workspace"])
     wanted = [(table[item["name"]], item["options"]) for item in request["stages"]]
     modules = sorted({name for stage, options in wanted for name in stage.modules(options)}, key=_loading_order)
     _load(modules, channel)
+    # TVM puts a handler of its own in place, which dumps C++ frames only.
+    faulthandler.disable()
+    faulthandler.enable(file=faults_fd)
     reporter = ChannelReporter(channel)
     for stage, options in wanted:
         current[:] = [stage.name]
@@ -120,6 +126,9 @@ def serve(table: Mapping[str, Stage], arguments: Sequence[str]) -> int:
     for descriptor in (events_fd, faults_fd):
         os.set_inheritable(descriptor, False)
     faulthandler.enable(file=faults_fd)
+    # Meant for whoever maintains the calling code, and torch and TVM cause them in each other; UserWarning stays.
+    for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
+        warnings.simplefilter("ignore", category)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True, errors="backslashreplace")
@@ -131,7 +140,7 @@ def serve(table: Mapping[str, Stage], arguments: Sequence[str]) -> int:
             request = channel.read_request()
             root = Path(request["workspace"])
             _die_with_parent(request["parent"])
-            _run(table, request, channel, current)
+            _run(table, request, channel, current, faults_fd)
             channel.send("done")
             return 0
         except KeyboardInterrupt:
@@ -141,7 +150,15 @@ def serve(table: Mapping[str, Stage], arguments: Sequence[str]) -> int:
             return EXIT_INTERRUPTED
         except C7xError as error:
             failure = error
-        except BaseException as error:  # SystemExit of user code must not pass for success
+        except SystemExit as error:
+            # Nothing of c7x ends a process, so it was the user's code; it must not pass for success.
+            failure = ModelError(
+                f"the model's code ended the process with exit code {error.code!r}",
+                cause="it calls sys.exit() or exit() when it is imported or run",
+                hint="remove the call, or put it under: if __name__ == '__main__':",
+                stage=current[0] if current else None,
+            )
+        except BaseException as error:
             failure = _internal(error, root, current[0] if current else None)
         channel.send("error", error=failure.to_json(), exit_code=failure.exit_code)
         return failure.exit_code
