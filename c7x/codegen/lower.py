@@ -50,6 +50,10 @@ def _piecewise() -> Any:
     return tirx.transform.prim_func_pass(lambda func, _mod, _ctx: split_at_bounds(func), opt_level=0)
 
 
+def _drop() -> Any:
+    return tirx.transform.prim_func_pass(lambda func, _mod, _ctx: drop_unread(func), opt_level=0)
+
+
 def _show() -> Any:
     return tirx.transform.prim_func_pass(lambda func, _mod, _ctx: show_values(func), opt_level=0)
 
@@ -135,9 +139,14 @@ PASSES: tuple[LoweringPass, ...] = (
         reason="offsets are simplified and conditions decided by loop bounds go",
     ),
     LoweringPass(
+        name="c7x.drop_unread",
+        make=_drop,
+        reason="fusion leaves values that nobody reads, such as an unused gate; they would be warnings in C",
+    ),
+    LoweringPass(
         name="tirx.RemoveNoOp",
         make=tirx.transform.RemoveNoOp,
-        reason="empty loops and stores nobody reads would be warnings in C",
+        reason="loops that became empty go",
     ),
     LoweringPass(
         name="c7x.show_values",
@@ -188,6 +197,29 @@ def _without_offsets(func: tirx.PrimFunc) -> tirx.PrimFunc:
         return tirx.IntImm(str(var.ty.dtype), 0) if any(var.same_as(other) for other in free) else var
 
     return tvm_ffi.structural_map(func, (tvm.ir.Var, zero))
+
+
+def drop_unread(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Takes out stores to scratch buffers that are never read, and what only those stores read."""
+    # TVM's objects hash by identity.
+    views = {
+        hash(view.buffer): view.data.args[0]
+        for view in _find(func.body, frozenset({tirx.DeclBuffer}))
+        if isinstance(view.data, tvm.ir.Call)
+    }
+
+    def memory(buffer: Any) -> int:
+        return hash(views.get(hash(buffer), buffer))
+
+    read = {memory(load.source) for load in _find(func.body, frozenset({tvm.ir.TensorLoad}))}
+    unread = {hash(scratch.buffer) for scratch in _find(func.body, frozenset({tirx.AllocBuffer}))} - read
+    if not any(memory(store.buffer) in unread for store in _find(func.body, frozenset({tirx.BufferStore}))):
+        return func
+
+    def drop(store: Any) -> Any:
+        return tirx.Evaluate(tirx.IntImm("int32", 0)) if memory(store.buffer) in unread else store
+
+    return drop_unread(func.with_body(tvm_ffi.structural_map(func.body, (tirx.BufferStore, drop))))
 
 
 def split_at_bounds(func: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -312,9 +312,7 @@ class _Printer:
 
     def is_plain_division(self, a: Any, b: Any) -> bool:
         """C's truncating operators agree with all of TIR's where the operands are known not to be negative."""
-        return bool(
-            self.analyzer.const_int_bound(a).min_value >= 0 and self.analyzer.const_int_bound(b).min_value > 0
-        )
+        return bool(self.analyzer.const_int_bound(a).min_value >= 0 and self.analyzer.const_int_bound(b).min_value > 0)
 
     def arithmetic(self, node: Any, symbol: str, helper: str, *, plain: Callable[[Any, Any], bool]) -> _Text:
         a, b = self.expr(node.a), self.expr(node.b)
