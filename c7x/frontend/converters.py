@@ -64,7 +64,7 @@ def _convert(*ops: Any) -> Callable[[Converter], Converter]:
 
 def _out(c: Context, index: int | None = None) -> torch.Tensor:
     value = c.node.meta["val"]
-    return value if index is None else value[index]  # type: ignore[no-any-return]
+    return value if index is None else value[index]
 
 
 def _meta(argument: Any) -> Any:
@@ -109,9 +109,11 @@ def _rounding(function: Callable[[relax.Expr], relax.Expr]) -> Converter:
 
 
 for _name, _function in {
-    "acos": relax.op.acos, "acosh": relax.op.acosh, "asin": relax.op.asin, "asinh": relax.op.asinh, "atan": relax.op.atan,
+    "acos": relax.op.acos, "acosh": relax.op.acosh, "asin": relax.op.asin, "asinh": relax.op.asinh,
+    "atan": relax.op.atan,
     "atanh": relax.op.atanh, "cos": relax.op.cos, "cosh": relax.op.cosh, "erf": relax.op.erf, "exp": relax.op.exp,
-    "log": relax.op.log, "sigmoid": relax.op.sigmoid, "silu": relax.op.nn.silu, "sin": relax.op.sin, "sinh": relax.op.sinh,
+    "log": relax.op.log, "sigmoid": relax.op.sigmoid, "silu": relax.op.nn.silu, "sin": relax.op.sin,
+    "sinh": relax.op.sinh,
     "sqrt": relax.op.sqrt, "rsqrt": relax.op.rsqrt, "tan": relax.op.tan, "tanh": relax.op.tanh, "abs": relax.op.abs,
     "neg": relax.op.negative, "sign": relax.op.sign,
 }.items():  # fmt: skip
@@ -896,7 +898,7 @@ def _batch_norm_own_stats(c: Context, a: Arguments) -> Any:
 
 
 def _quantisation() -> None:
-    import torch.ao.quantization.fx._decomposed  # noqa: F401  (registers the operators)
+    import torch.ao.quantization.fx._decomposed
 
     quantized = torch.ops.quantized_decomposed
 

@@ -11,7 +11,6 @@ import json
 import keyword
 import re
 import time
-import warnings
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from torch.utils import _pytree as pytree
 
 from c7x.errors import ModelError, UnsupportedError, UsageError
 from c7x.frontend.load import Source, load_source, own_inputs, user_traceback
+from c7x.frontend.quiet import quiet
 from c7x.frontend.source import is_library, shorten, shown_path
 from c7x.frontend.support import Finding, SupportError, collect
 from c7x.reporter import SILENT, Reporter
@@ -75,7 +75,7 @@ def export_stage(
         names = port_names(loaded, program)
         facts = {"names": names, "source": source.name}
         run.write_bytes("model.pt2", save_program(program, root=loaded.root, facts=facts))
-        inputs = [t for t in own_inputs(_tensors(loaded.inputs, program))]
+        inputs = list(own_inputs(_tensors(loaded.inputs)))
         reporter.progress("computing PyTorch's answers")
         # After saving: a model that updates its buffers in forward() would otherwise be saved in its second state.
         expected = eager_outputs(loaded, reporter=reporter)
@@ -300,8 +300,7 @@ def export_program(loaded: Source) -> torch.export.ExportedProgram:
     if loaded.program is not None and not symbolic:
         return loaded.program
     try:
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with torch.no_grad(), quiet():
             # Non-strict: runs the user's Python as it is, and keeps the user's lines in the graph.
             return torch.export.export(loaded.model, loaded.inputs, strict=False)
     except Exception as error:
@@ -360,7 +359,7 @@ def _warn_state(program: torch.export.ExportedProgram, reporter: Reporter) -> No
         )
 
 
-def _tensors(inputs: Any, program: torch.export.ExportedProgram) -> list[Tensor]:
+def _tensors(inputs: Any) -> list[Tensor]:
     return [leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, Tensor)]
 
 
@@ -403,8 +402,7 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet():
             yield
     finally:
         torch.use_deterministic_algorithms(fixed)
@@ -415,7 +413,61 @@ def _one_thread() -> Iterator[None]:
 
 #: C99 keywords, and what the generated files use themselves.
 _RESERVED = frozenset(
-    ["auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "bool", "true", "false", "class", "new", "delete", "this", "template", "typename", "namespace", "private", "public", "protected", "virtual", "operator", "inputs", "outputs", "weights", "arena"]
+    [
+        "auto",
+        "break",
+        "case",
+        "char",
+        "const",
+        "continue",
+        "default",
+        "do",
+        "double",
+        "else",
+        "enum",
+        "extern",
+        "float",
+        "for",
+        "goto",
+        "if",
+        "inline",
+        "int",
+        "long",
+        "register",
+        "restrict",
+        "return",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "typedef",
+        "union",
+        "unsigned",
+        "void",
+        "volatile",
+        "while",
+        "bool",
+        "true",
+        "false",
+        "class",
+        "new",
+        "delete",
+        "this",
+        "template",
+        "typename",
+        "namespace",
+        "private",
+        "public",
+        "protected",
+        "virtual",
+        "operator",
+        "inputs",
+        "outputs",
+        "weights",
+        "arena",
+    ]
 )
 
 
@@ -449,7 +501,7 @@ def port_names(loaded: Source, program: torch.export.ExportedProgram) -> dict[st
         for s in signature.input_specs
         if s.kind is InputKind.USER_INPUT and isinstance(s.arg, TensorArgument)
     ]
-    outputs = []
+    outputs: list[str] = []
     for spec in signature.output_specs:
         if spec.kind.name not in ("USER_OUTPUT", "LOSS_OUTPUT"):
             continue
@@ -489,8 +541,7 @@ def save_program(program: torch.export.ExportedProgram, *, root: Path, facts: Ma
             if short := shorten(trace, root):
                 node.meta["stack_trace"] = short
     buffer = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         torch.export.save(program, buffer, extra_files={EXTRA_FILE: json.dumps(dict(facts), sort_keys=True)})
     return _normalised(buffer.getvalue())
 

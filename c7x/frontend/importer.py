@@ -29,7 +29,8 @@ from tvm import relax
 
 from c7x.errors import C7xError, DisagreementError, FormatError, UnsupportedError, WorkspaceError
 from c7x.frontend import converters, repairs
-from c7x.frontend.source import node_module, node_source, operator_name
+from c7x.frontend.quiet import quiet
+from c7x.frontend.source import innermost_user_frame, node_module, node_source, operator_name, shown_path
 from c7x.frontend.support import DATA_DEPENDENT, RANDOM, Finding, NotCompiled, SupportError, collect, explain
 from c7x.reporter import SILENT, Reporter
 from c7x.workspace import Workspace, dump_json
@@ -196,12 +197,12 @@ def _folded(graph: _Graph, node: fx.Node) -> torch.Tensor | tuple[Any, ...] | No
     kwargs = fx.node.map_arg(node.kwargs, lambda n: replaced[n])
     with torch.no_grad():
         result = target(*args, **kwargs)
-    return tuple(result) if isinstance(result, list) else result  # type: ignore[no-any-return]
+    return tuple(result) if isinstance(result, list) else result
 
 
 def _arguments(node: fx.Node) -> dict[str, Any]:
     """The operator's arguments by name, defaults filled in."""
-    schema = node.target._schema  # type: ignore[union-attr]
+    schema = node.target._schema
     named: dict[str, Any] = {}
     for index, argument in enumerate(schema.arguments):
         if index < len(node.args):
@@ -222,7 +223,7 @@ def _has_symbols(value: Any) -> bool:
 
 
 def _findings(program: torch.export.ExportedProgram) -> list[Finding]:
-    """All that stands in the way, found before any work: unknown, random and data-dependent operators, foreign dtypes."""
+    """All that stands in the way, found before any work: unknown, random and data-dependent operators, dtypes."""
     found = []
     for node in program.graph.nodes:
         if node.op != "call_function":
@@ -253,8 +254,10 @@ def _findings(program: torch.export.ExportedProgram) -> list[Finding]:
 def _creates(node: fx.Node) -> bool:
     """Operators that only create constants: PyTorch computes them at import."""
     shape_only = any(word in str(node.target) for word in _SHAPE_ONLY) or "empty" in str(node.target)
-    aten = getattr(node.target, "namespace", "") in ("aten", "prims")
-    return aten and (shape_only or not node.all_input_nodes or all(_creates_constant(n) for n in node.all_input_nodes))
+    native = getattr(node.target, "namespace", "") in ("aten", "prims")
+    return native and bool(
+        shape_only or not node.all_input_nodes or all(_creates_constant(n) for n in node.all_input_nodes)
+    )
 
 
 def _creates_constant(node: fx.Node) -> bool:
@@ -304,7 +307,11 @@ def translate(program: torch.export.ExportedProgram, *, names: Mapping[str, Sequ
     try:
         program = repairs.decompose(program)
     except NotCompiled as error:
-        raise _located(program, error) from error
+        frame = innermost_user_frame(error.stack_trace)
+        source = f"{shown_path(frame[0], None)}:{frame[1]}" if frame else ""
+        raise SupportError(
+            collect([Finding(op=error.op, source=source, reason=error.reason, hint=error.hint)])
+        ) from error
     if findings := _findings(program):
         raise SupportError(collect(findings))
 
@@ -338,7 +345,7 @@ def translate(program: torch.export.ExportedProgram, *, names: Mapping[str, Sequ
                 _visit(graph, node, problems, provenance)
                 if node.op == "output" and not problems:
                     outputs = _outputs(graph, node)
-            # A builder dropped half-way complains on standard error, so the function is ended even when it is of no use.
+            # A builder dropped half-way complains on standard error, so the function is always ended.
             result = graph.builder.emit_output(relax.Tuple(outputs), name_hint=graph.unique("outputs"))
         graph.builder.emit_func_output(result, [*inputs, *(var for var, _ in graph.params.values())])
     if problems:
@@ -374,7 +381,7 @@ def _one(graph: _Graph, node: fx.Node, problems: list[Finding]) -> None:
     if any(argument not in graph.env for argument in node.all_input_nodes):
         return  # it reads what could not be imported, which is reported already
     if node.target is operator.getitem:
-        graph.env[node] = graph.env[node.args[0]][node.args[1]]  # type: ignore[index]
+        graph.env[node] = graph.env[node.args[0]][node.args[1]]
         return
     try:
         folded = _folded(graph, node)
@@ -395,7 +402,7 @@ def _one(graph: _Graph, node: fx.Node, problems: list[Finding]) -> None:
 def _outputs(graph: _Graph, node: fx.Node) -> list[relax.Expr]:
     outputs = []
     specs = graph.program.graph_signature.output_specs
-    for spec, value in zip(specs, node.args[0], strict=True):  # type: ignore[arg-type]
+    for spec, value in zip(specs, node.args[0], strict=True):
         if spec.kind not in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT):
             continue
         if value is None:
@@ -442,31 +449,6 @@ def _finished(
         outputs=tuple(given_out),
         provenance=provenance,
     )
-
-
-def _located(program: torch.export.ExportedProgram, error: NotCompiled) -> SupportError:
-    """Which node's decomposition refused: run the table over one node after the other to find it."""
-    for node in program.graph.nodes:
-        if node.op != "call_function" or node.target not in repairs.OWN:
-            continue
-        try:
-            args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
-            with torch._guards.detect_fake_mode(list(node.meta.values())) or torch.no_grad():
-                repairs.OWN[node.target](*args, **kwargs)
-        except NotCompiled as found:
-            if found.reason == error.reason:
-                return SupportError(
-                    collect(
-                        [
-                            Finding(
-                                op=operator_name(node), source=node_source(node), reason=error.reason, hint=error.hint
-                            )
-                        ]
-                    )
-                )
-        except Exception:
-            continue
-    return SupportError(collect([Finding(op="-", source="", reason=error.reason, hint=error.hint)]))
 
 
 def bind(imported: Imported) -> tvm.IRModule:
@@ -520,7 +502,8 @@ def load_program(path: Path) -> tuple[torch.export.ExportedProgram, dict[str, An
     """An exported program of the build directory with the facts the export stage put into it (names, ...)."""
     extra = {EXTRA_FILE: ""}
     try:
-        program = torch.export.load(path, extra_files=extra)
+        with quiet():
+            program = torch.export.load(path, extra_files=extra)
     except Exception as error:
         raise FormatError(
             f"{path} is not a program of torch.export",

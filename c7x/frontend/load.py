@@ -7,6 +7,7 @@ raises becomes a ``ModelError`` that shows the user's own lines and nothing of o
 from __future__ import annotations
 
 import contextlib
+import importlib.machinery
 import importlib.util
 import sys
 import traceback
@@ -20,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from c7x.errors import ModelError
+from c7x.frontend.quiet import quiet
 from c7x.frontend.source import is_library, shown_path
 from c7x.reporter import SILENT, Reporter
 
@@ -80,7 +82,7 @@ def load_source(path: Path, *, reporter: Reporter = SILENT) -> Source:
         raise ModelError(
             f"{path} is neither a Python file (.py) nor an exported program (.pt2)",
             cause=f"files ending in {path.suffix or 'nothing'} hold no model that c7x can read",
-            hint="write a model.py with make_model(), or torch.export.save(torch.export.export(model, inputs), 'model.pt2')",
+            hint="write a model.py with make_model(), or save a program with torch.export.save(program, 'model.pt2')",
         )
     return _load_python(path, reporter)
 
@@ -127,7 +129,7 @@ def _load_python(path: Path, reporter: Reporter) -> Source:
             raise ModelError(f"make_model in {path} is {_kind(make_model)}, not a function", hint=CONTRACT_HINT)
         try:
             made = make_model()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ModelError(
                 f"make_model() in {path} failed:\n{user_traceback(error, path.resolve().parent)}",
                 cause="an error in the model's own code",
@@ -147,26 +149,25 @@ def _load_python(path: Path, reporter: Reporter) -> Source:
 
 
 def _execute(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(MODULE_NAME, path)
-    assert spec is not None and spec.loader is not None
+    loader = importlib.machinery.SourceFileLoader(MODULE_NAME, str(path))
+    spec = importlib.util.spec_from_file_location(MODULE_NAME, path, loader=loader)
+    assert spec is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[MODULE_NAME] = module
-    bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
-        spec.loader.exec_module(module)
-    except (SyntaxError, ValueError, UnicodeDecodeError) as error:
-        foreign = isinstance(error, SyntaxError) and error.filename not in (None, str(path))
-        if isinstance(error, ValueError) and not isinstance(error, UnicodeDecodeError) and error.__traceback__:
-            own = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
-            foreign = foreign or bool(own)
-        if foreign:
-            raise _import_failed(path, error) from error
+        loader.source_to_code(path.read_bytes(), str(path))
+    except (SyntaxError, ValueError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         raise ModelError(
             f"{path} is not Python{line}: {getattr(error, 'msg', None) or error}",
             cause="a syntax error, or a file of another kind with the suffix .py",
             hint=f"python -m py_compile {path.name} shows the place",
         ) from error
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read", cause=error.strerror, hint="check its permissions") from error
+    sys.modules[MODULE_NAME] = module
+    bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise _import_failed(path, error) from error
     finally:
@@ -287,17 +288,21 @@ def _calibration(module: ModuleType, path: Path) -> Callable[[], Iterable[tuple[
 
 
 def own_inputs(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Copies of the inputs: compact, detached, on the CPU, none sharing memory with another.
+    """Copies of the inputs: compact, detached, none sharing memory with another.
 
     torch.export takes two inputs that are one tensor for one input, and the program then ignores the second.
+    Tensors that have no plain layout (sparse, quantized, on another device) pass as they are, to be refused by name.
     """
-    # contiguous_format alone leaves strides of dimensions of extent one as they were.
-    return tuple(
-        torch.empty(t.shape, dtype=t.dtype).copy_(t.detach().resolve_conj().resolve_neg())
-        if t.layout == torch.strided and not t.is_quantized
-        else t
-        for t in inputs
-    )
+    return tuple(_compact(t) if _is_plain(t) else t for t in inputs)
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    return tensor.layout == torch.strided and not tensor.is_quantized and tensor.device.type == "cpu"
+
+
+def _compact(tensor: Tensor) -> Tensor:
+    # clone(contiguous_format) would keep odd strides of dimensions of extent one.
+    return torch.empty(tensor.shape, dtype=tensor.dtype).copy_(tensor.detach())
 
 
 # --- model.pt2 ------------------------------------------------------------------------------------------------
@@ -305,13 +310,13 @@ def own_inputs(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 def _load_program(path: Path, reporter: Reporter) -> Source:
     try:
-        with contextlib.redirect_stdout(sys.stderr):
+        with contextlib.redirect_stdout(sys.stderr), quiet():
             program = torch.export.load(path)
     except Exception as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ModelError(
             f"{path} is not a complete program of torch.export",
-            cause=f"the file is truncated, of another kind (a state dict, TorchScript), or from another version of torch: {first}",
+            cause=f"it is truncated, of another kind (a state dict, TorchScript), or from another torch: {first}",
             hint="write it again with torch.export.save(torch.export.export(model, inputs), path) "
             f"under torch {torch.__version__.split('+')[0]}",
         ) from error

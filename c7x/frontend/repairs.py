@@ -9,6 +9,7 @@ time: the importer evaluates constant sub-graphs with PyTorch itself.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from c7x.frontend.quiet import quiet
 from c7x.frontend.support import NotCompiled
 
 aten = torch.ops.aten
@@ -47,10 +49,25 @@ OWN: dict[Any, Decomposition] = {}
 def _repair(*ops: Any) -> Callable[[Decomposition], Decomposition]:
     def register(function: Decomposition) -> Decomposition:
         for op in ops:
-            OWN[op] = function
+            OWN[op] = _located(op, function)
         return function
 
     return register
+
+
+def _located(op: Any, function: Decomposition) -> Decomposition:
+    """The decomposition, its refusals carrying the operator and the user's stack, which only the tracer knows."""
+
+    @functools.wraps(function)
+    def decomposition(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except NotCompiled as error:
+            error.op = error.op or str(op)
+            error.stack_trace = error.stack_trace or torch.fx.traceback.get_current_meta().get("stack_trace", "")
+            raise
+
+    return decomposition
 
 
 def decompose(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
@@ -63,7 +80,8 @@ def decompose(program: torch.export.ExportedProgram) -> torch.export.ExportedPro
     for op in KEPT:
         table.pop(op, None)
     table.update(OWN)
-    return program.run_decompositions(table)
+    with quiet():
+        return program.run_decompositions(table)
 
 
 # --- indexing -------------------------------------------------------------------------------------------------
@@ -351,7 +369,7 @@ def _divided(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 
 
 def _floor_divide_float(x: Tensor, y: Tensor) -> Tensor:
-    """Python's floor division on floats: by the exact remainder, as floor(x / y) is one too high where x / y rounds up."""
+    """Python's floor division on floats, by the exact remainder: floor(x / y) is too high where x / y rounds up."""
     remainder = torch.fmod(x, y)
     quotient = (x - remainder) / y
     crosses = (remainder != 0) & ((y < 0) != (remainder < 0))
@@ -415,7 +433,7 @@ def _var(
 @_repair(aten.linalg_vector_norm.default)
 def _vector_norm(
     x: Tensor,
-    ord: float = 2,
+    order: float = 2,
     dim: Sequence[int] | None = None,
     keepdim: bool = False,
     *,
@@ -423,17 +441,17 @@ def _vector_norm(
 ) -> Tensor:
     x = x if dtype is None else x.to(dtype)
     dims = list(dim) if dim else list(range(x.dim()))
-    if ord == 0:
+    if order == 0:
         return (x != 0).to(x.dtype).sum(dims, keepdim=keepdim)
-    if ord == math.inf:
+    if order == math.inf:
         return x.abs().amax(dims, keepdim=keepdim)
-    if ord == -math.inf:
+    if order == -math.inf:
         return x.abs().amin(dims, keepdim=keepdim)
-    if ord == 1:
+    if order == 1:
         return x.abs().sum(dims, keepdim=keepdim)
-    if ord == 2:
+    if order == 2:
         return torch.sqrt((x * x).sum(dims, keepdim=keepdim))
-    return torch.pow(torch.pow(x.abs(), ord).sum(dims, keepdim=keepdim), 1.0 / ord)
+    return torch.pow(torch.pow(x.abs(), order).sum(dims, keepdim=keepdim), 1.0 / order)
 
 
 @_repair(aten.kthvalue.default)
@@ -530,10 +548,8 @@ def _attention(
         scores = scores + torch.zeros(allowed.shape, dtype=scores.dtype).masked_fill(~allowed, -math.inf)
     if attn_mask is None:
         return torch.matmul(torch.softmax(scores, -1), value)
-    if attn_mask.dtype == torch.bool:
-        scores = scores.masked_fill(~attn_mask, -math.inf)
-    else:
-        scores = scores + attn_mask
+    boolean = attn_mask.dtype == torch.bool
+    scores = scores.masked_fill(~attn_mask, -math.inf) if boolean else scores + attn_mask
     # A row that sees nothing gives zeros, not NaN.
     blind = scores.amax(-1, keepdim=True) == -math.inf
     return torch.matmul(torch.softmax(scores, -1).masked_fill(blind, 0.0), value)
@@ -670,7 +686,7 @@ def _resized(
         dim = 2 + axis
         extent = x.shape[dim]
         scale = None if scales is None else scales[axis]
-        outputs = size[axis] if size is not None else int(math.floor(extent * scale))
+        outputs = size[axis] if size is not None else math.floor(extent * scale)
         if outputs == extent and scale in (None, 1.0):
             continue
         shape = [1] * x.dim()
@@ -708,7 +724,7 @@ def _nearest(x: Tensor, size: Any, scales: Any, shift: float) -> Tensor:
         dim = 2 + axis
         extent = x.shape[dim]
         scale = None if scales is None else scales[axis]
-        outputs = size[axis] if size is not None else int(math.floor(extent * scale))
+        outputs = size[axis] if size is not None else math.floor(extent * scale)
         step = torch.full((), 1.0 / scale if scale else extent / outputs, dtype=torch.float32)
         position = (torch.arange(outputs, dtype=torch.float32) + shift) * step
         x = x.index_select(dim, torch.floor(position).to(torch.int64).clamp(max=extent - 1))
@@ -718,7 +734,7 @@ def _nearest(x: Tensor, size: Any, scales: Any, shift: float) -> Tensor:
 @_repair(aten.upsample_nearest1d.vec, aten.upsample_nearest2d.vec, aten.upsample_nearest3d.vec)
 def _upsample_nearest(x: Tensor, output_size: Any, scale_factors: Any) -> Any:
     rank = x.dim() - 2
-    sizes = output_size or [int(math.floor(x.shape[2 + a] * scale_factors[a])) for a in range(rank)]
+    sizes = output_size or [math.floor(x.shape[2 + a] * scale_factors[a]) for a in range(rank)]
     whole = all(o % x.shape[2 + a] == 0 for a, o in enumerate(sizes))
     matching = scale_factors is None or all(float(s).is_integer() for s in scale_factors)
     if whole and matching:
@@ -735,7 +751,7 @@ def _upsample_nearest_exact(x: Tensor, output_size: Any, scale_factors: Any) -> 
 def _grid_sampler(x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
     from torch._decomp.decompositions import grid_sampler_2d
 
-    return grid_sampler_2d(x, grid, interpolation_mode, padding_mode, align_corners)  # type: ignore[no-any-return]
+    return grid_sampler_2d(x, grid, interpolation_mode, padding_mode, align_corners)
 
 
 @_repair(aten.grid_sampler_3d.default)

@@ -8,13 +8,16 @@ from dataclasses import asdict, dataclass
 from c7x.errors import UnsupportedError
 
 
-class NotCompiled(Exception):
+class NotCompiled(Exception):  # noqa: N818  (a verdict on one operator, never shown as an error)
     """Raised while one operator is being rewritten or imported: its reason and hint become a row of the report."""
 
     def __init__(self, reason: str, hint: str) -> None:
         super().__init__(reason)
         self.reason = reason
         self.hint = hint
+        #: Set while the graph is rewritten: the operator, and the formatted stack of the user's call.
+        self.op = ""
+        self.stack_trace = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +42,7 @@ class Finding:
 
 
 class SupportError(UnsupportedError):
-    """An ``UnsupportedError`` with the report's rows for machines (``rows``: dicts of op, count, source, reason, hint)."""
+    """An ``UnsupportedError`` with the report's rows for machines (``rows``, dicts of the columns)."""
 
     def __init__(self, rows: Iterable[SupportRow]) -> None:
         table = list(rows)
@@ -47,7 +50,7 @@ class SupportError(UnsupportedError):
         noun = "operator" if len({row.op for row in table}) == 1 else "operators"
         super().__init__(
             f"the model uses {noun} that c7x does not compile:\n\n{render(table)}\n",
-            cause="no lowering exists for the operator, or its result depends on the data in a way a fixed program cannot follow",
+            cause="there is no lowering for them, or a fixed program cannot follow what they do with the data",
             hint=table[0].hint if len({row.hint for row in table}) == 1 else "see the last column of the table",
         )
 

@@ -250,8 +250,8 @@ fn("logspace", lambda x: x + torch.logspace(0, 1, 5), f(5))
 
 # --- elementwise ----------------------------------------------------------------------------------------------
 for _name in (
-    "abs acos asin asinh atan ceil cos cosh erf erfc exp exp2 expm1 floor neg reciprocal relu round sigmoid sign sin sinh "
-    "square tan tanh trunc frac sgn positive deg2rad rad2deg sinc logit"
+    "abs acos asin asinh atan ceil cos cosh erf erfc exp exp2 expm1 floor neg reciprocal relu round sigmoid sign sin "
+    "sinh square tan tanh trunc frac sgn positive deg2rad rad2deg sinc logit"
 ).split():
     _low, _high = (-0.95, 0.95) if _name in ("acos", "asin") else (0.05, 0.95) if _name == "logit" else (-3.0, 3.0)
     fn(
@@ -416,8 +416,9 @@ fn("int_mean_of_float", lambda x: x.to(torch.int32).float().mean(), lambda: torc
 
 # --- activations ----------------------------------------------------------------------------------------------
 for _act in (
-    nn.ReLU, nn.ReLU6, nn.ELU, nn.CELU, nn.SELU, nn.GELU, nn.SiLU, nn.Mish, nn.Sigmoid, nn.Tanh, nn.Hardswish, nn.Hardsigmoid,
-    nn.Hardtanh, nn.LeakyReLU, nn.Softplus, nn.Softsign, nn.Softshrink, nn.Hardshrink, nn.Tanhshrink, nn.LogSigmoid, nn.PReLU,
+    nn.ReLU, nn.ReLU6, nn.ELU, nn.CELU, nn.SELU, nn.GELU, nn.SiLU, nn.Mish, nn.Sigmoid, nn.Tanh, nn.Hardswish,
+    nn.Hardsigmoid, nn.Hardtanh, nn.LeakyReLU, nn.Softplus, nn.Softsign, nn.Softshrink, nn.Hardshrink, nn.Tanhshrink,
+    nn.LogSigmoid, nn.PReLU,
 ):  # fmt: skip
     case(f"act_{_act.__name__.lower()}", _act, lambda: torch.linspace(-7, 7, 30).reshape(2, 3, 5))
 fn("act_gelu_tanh", lambda x: F.gelu(x, approximate="tanh"), lambda: torch.linspace(-5, 5, 24))
@@ -431,8 +432,8 @@ fn("act_hardtanh_bounds", lambda x: F.hardtanh(x, -0.3, 2.0), f(2, 9))
 fn("act_softplus_beta", lambda x: F.softplus(x, beta=2.0, threshold=1.0), lambda: torch.linspace(-3, 30, 24))
 fn("act_softplus_large", lambda x: F.softplus(x), lit([-100.0, 0.0, 19.0, 25.0, 200.0]))
 fn("act_threshold", lambda x: F.threshold(x, 0.1, 20.0), f(2, 9))
-fn("act_softshrink", lambda x: F.softshrink(x, 0.3), f(2, 9))
-fn("act_hardshrink", lambda x: F.hardshrink(x, 0.3), f(2, 9))
+fn("act_softshrink_lambda", lambda x: F.softshrink(x, 0.3), f(2, 9))
+fn("act_hardshrink_lambda", lambda x: F.hardshrink(x, 0.3), f(2, 9))
 fn("act_glu", lambda x: F.glu(x, 1), f(2, 6))
 fn("act_rrelu", lambda x: F.rrelu(x, training=False), f(2, 9))
 fn("softmax", lambda x: x.softmax(1), f(2, 5, 3))
