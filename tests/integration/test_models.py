@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -160,10 +161,9 @@ def test_c_is_clean(case: ModelCase, ws: Workspace, c99_object: Path) -> None:
     """C99 and C++14 without a warning, no allocation, no C++ run time, no constructor."""
     sources = [str(ws.path("lib0.c")), str(ws.path("devc.c"))]
     check = ("-fsyntax-only", *STRICT)
-    _compile("g++", *CXX14, *check, *sources)
-    if shutil.which("clang"):
-        _compile("clang", *C99, *check, *sources)
-        _compile("clang++", *CXX14, *check, *sources)
+    commands = [("g++", CXX14), ("clang", C99), ("clang++", CXX14)]
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        list(pool.map(lambda c: _compile(c[0], *c[1], *check, *sources), [c for c in commands if shutil.which(c[0])]))
     symbols = subprocess.run(["nm", "-u", str(c99_object)], capture_output=True, text=True, check=True).stdout.split()
     assert not [name for name in symbols if FORBIDDEN_SYMBOLS.match(name)]
     sections = subprocess.run(["objdump", "-h", str(c99_object)], capture_output=True, text=True, check=True).stdout
