@@ -437,6 +437,23 @@ def _reshape(state: _Layout, line: Line, call: Any) -> Any:
     return _first(line.main(relax.op.reshape(data, _permuted(new, LAST[len(new)]))))
 
 
+def _take(state: _Layout, line: Line, call: Any) -> Any:
+    """A row of indices along one axis."""
+    data = state.peek(line, call.args[0])
+    if data is None or call.attrs.axis is None or len(shape_of(call.args[1])) != 1:
+        return None
+    axis = _new_axis(call.attrs.axis, len(shape_of(data)))
+    return _first(line.main(relax.op.take(data, call.args[1], axis, str(call.attrs.mode))))
+
+
+def _repeat(state: _Layout, line: Line, call: Any) -> Any:
+    data = state.peek(line, call.args[0])
+    if data is None or call.attrs.axis is None:
+        return None
+    axis = _new_axis(call.attrs.axis, len(shape_of(data)))
+    return _first(line.main(relax.op.repeat(data, int(call.attrs.repeats), axis)))
+
+
 def _pixel_shuffle(state: _Layout, line: Line, call: Any) -> Any:
     data = state.peek(line, call.args[0])
     if data is None or len(shape_of(data)) != 4:
@@ -521,6 +538,8 @@ RULES: dict[str, Rule] = {
     "nn.pad": _pad,
     **dict.fromkeys(("mean", "sum", "max", "min", "prod", "argmax", "argmin", "variance", "std"), _reduction),
     **dict.fromkeys(RESHAPES, _reshape),
+    "take": _take,
+    "repeat": _repeat,
     "nn.pixel_shuffle": _pixel_shuffle,
     "nn.group_norm": _group_norm,
     "nn.prelu": _prelu,

@@ -16,7 +16,6 @@ from c7x.graph.line import start
 from c7x.graph.offload import offload
 from c7x.graph.simplify import simplify, simplify_moves
 
-
 GraphPass = Callable[[tvm.IRModule], tvm.IRModule]
 
 #: Our passes in order.
@@ -42,29 +41,9 @@ def tvm_target() -> tvm.target.Target:
     return tvm.target.Target({"kind": "c"})
 
 
-def get_default_pipeline(target: Any = None) -> tvm.ir.transform.Pass:
-    """The passes from an imported Relax module to what codegen reads.
-
-    Args:
-        target: a ``c7x.target.Target``; None means the default target. Every target that compiles float32 has the
-            same passes.
-
-    Returns:
-        One pass over an ``IRModule`` whose ``main`` holds its parameters as constants. It raises
-        ``UnsupportedError`` for operators that cannot be lowered.
-    """
-
-    @tvm.ir.transform.module_pass(opt_level=0, name="c7x.default_pipeline")
-    def run(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        return lower_graph(mod, target)
-
-    return run
-
-
 def lower_graph(mod: tvm.IRModule, target: Any = None) -> tvm.IRModule:
-    """Run the default pipeline; ``target`` as for ``get_default_pipeline``.
-
-    Called step by step rather than through TVM's pass, so that an error keeps its class and its fields.
+    """Run the passes on a module whose ``main`` holds its parameters as constants; ``target`` as for
+    ``get_default_pipeline``.
 
     Raises:
         UnsupportedError: an operator cannot be lowered, or a dimension is not known at compile time.
@@ -74,3 +53,27 @@ def lower_graph(mod: tvm.IRModule, target: Any = None) -> tvm.IRModule:
         for _, step in PASSES:
             mod = step(mod)
     return mod
+
+
+@tvm.ir.transform.module_pass(opt_level=0, name="c7x.default_pipeline")
+class _DefaultPipeline:
+    """``lower_graph`` in TVM's clothes."""
+
+    def __init__(self, target: Any = None) -> None:
+        self.target = target
+
+    def transform_module(self, mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
+        return lower_graph(mod, self.target)
+
+
+def get_default_pipeline(target: Any = None) -> tvm.ir.transform.Pass:
+    """The passes from an imported Relax module to what codegen reads, as one pass over an ``IRModule``.
+
+    Inside TVM's own ``Sequential`` an error arrives as TVM's ``RuntimeError`` with our text; ``lower_graph`` keeps
+    the class.
+
+    Args:
+        target: a ``c7x.target.Target``; None means the default target. Every target that compiles float32 has the
+            same passes.
+    """
+    return _DefaultPipeline(target)

@@ -89,7 +89,7 @@ def _dropout(line: Line, call: Any) -> Any:
 
 def _concat(line: Line, call: Any) -> Any:
     del line
-    fields = call.args[0].fields if isinstance(call.args[0], relax.Tuple) else ()
+    fields = list(call.args[0].fields) if isinstance(call.args[0], relax.Tuple) else []
     return fields[0] if len(fields) == 1 else None
 
 
@@ -126,6 +126,9 @@ def _take(line: Line, call: Any) -> Any:
     flat = found.reshape(-1)
     if flat.size == 0 or flat.min() < -shape[axis] or flat.max() >= shape[axis]:
         return None
+    factor = _repetition(flat, shape[axis])
+    if factor is not None and found.ndim == 1:
+        return relax.op.repeat(data, factor, axis)
     wrapped = np.where(flat < 0, flat + shape[axis], flat)
     if flat.size > 1 and np.any(np.diff(wrapped) != 1):
         if np.array_equal(wrapped, flat):
@@ -137,6 +140,14 @@ def _take(line: Line, call: Any) -> Any:
     if (begin, end) != (0, shape[axis]):
         part = line.emit(relax.op.strided_slice(data, [axis], [begin], [end]), "_slice")
     return relax.op.reshape(part, shape_of(call))
+
+
+def _repetition(indices: np.ndarray, length: int) -> int | None:
+    """f > 1 when the indices are 0..length-1, each f times: nearest-neighbour upsampling, which needs no table."""
+    factor = indices.size // length if length else 0
+    if factor > 1 and np.array_equal(indices, np.repeat(np.arange(length), factor)):
+        return factor
+    return None
 
 
 def _stays(call: Any, position: int, operand: Any, line: Line) -> Any:
@@ -269,7 +280,8 @@ def _layer_norm_defaults(line: Line, call: Any) -> Any:
 ELEMENTWISE = frozenset(
     {
         *"abs acos acosh asin asinh atan atanh bitwise_not ceil clip cos cosh erf exp floor".split(),
-        *"isfinite isinf isnan log logical_not negative round rsqrt sigmoid sign sin sinh sqrt square tan tanh trunc astype".split(),
+        *"isfinite isinf isnan log logical_not negative round rsqrt sigmoid sign sin sinh sqrt".split(),
+        *"square tan tanh trunc astype".split(),
         *"nn.relu nn.relu6 nn.leakyrelu nn.gelu nn.gelu_tanh nn.selu nn.silu nn.softplus".split(),
         *"add subtract multiply divide floor_divide floor_mod mod power maximum minimum atan2 log_add_exp".split(),
         *"equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor".split(),
@@ -297,6 +309,28 @@ RULES: dict[str, Rule] = {
 }
 
 
+def _elementwise_before_reshape(line: Line, call: Any) -> Any:
+    """Element by element works on any shape: a reshape goes behind it, where it meets others or becomes an alias."""
+    simpler = RULES[op_name(call) or ""](line, call)
+    if simpler is not None or not has_static_shape(call):
+        return simpler
+    tensors = [a for a in call.args if isinstance(a, relax.Var)]
+    inner = [line.value(t) for t in tensors]
+    if not tensors or any(op_name(i) != "reshape" or shape_of(i) != shape_of(call) for i in inner):
+        return None
+    sources = [i.args[0] for i in inner]
+    shape = shape_of(sources[0])
+    if any(shape_of(s) != shape for s in sources):
+        return None
+    for other in call.args:
+        along_last = is_const(other) and len(shape_of(other)) == 1 and shape[-1:] == shape_of(call)[-1:]
+        if is_const(other) and shape_of(other) and not along_last:
+            return None
+    left = iter(sources)
+    args = [next(left) if isinstance(a, relax.Var) else a for a in call.args]
+    return relax.op.reshape(line.main(tvm.ir.Call(call.op, args, call.attrs, call.ty_args)), shape_of(call))
+
+
 def _apply(rules: Mapping[str, Rule], mod: tvm.IRModule) -> tvm.IRModule:
     def rule(line: Line, value: Any) -> Any:
         found = rules.get(op_name(value) or "")
@@ -311,6 +345,7 @@ def simplify(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def simplify_moves(mod: tvm.IRModule) -> tvm.IRModule:
-    """``simplify``, and transposes without dimensions of one element: for after the layout pass, which looks for
-    transposes in their full rank."""
-    return _apply({**RULES, "permute_dims": _permute_squeezed}, mod)
+    """``simplify``, transposes without dimensions of one element, and reshapes behind what works element by element:
+    for after the layout pass, which looks for transposes in their full rank."""
+    rules = {**RULES, **dict.fromkeys(sorted(ELEMENTWISE), _elementwise_before_reshape)}
+    return _apply({**rules, "permute_dims": _permute_squeezed}, mod)
