@@ -302,9 +302,19 @@ def export_program(loaded: Source) -> torch.export.ExportedProgram:
     try:
         with torch.no_grad(), quiet():
             # Non-strict: runs the user's Python as it is, and keeps the user's lines in the graph.
-            return torch.export.export(loaded.model, loaded.inputs, strict=False)
+            return _flat_outputs(torch.export.export(loaded.model, loaded.inputs, strict=False))
     except Exception as error:
         raise _export_failed(error, loaded) from error
+
+
+def _flat_outputs(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The program with its outputs as one flat tuple. A .pt2 holds the output structure by registered names, which named
+    tuples such as torch.topk's result do not have; the compiled model's outputs are a flat list anyway."""
+    signature = program.module_call_graph[0].signature
+    assert signature is not None and signature.out_spec is not None
+    leaves = signature.out_spec.num_leaves
+    signature.out_spec = pytree.tree_flatten(tuple(range(leaves)))[1]
+    return program
 
 
 def _export_failed(error: Exception, loaded: Source) -> Exception:
