@@ -216,3 +216,15 @@ class EmptySlice(nn.Module):
 def empty_output() -> Made:
     """An output with no elements."""
     return EmptySlice().eval(), (rand("empty", 2, 3),)
+
+
+class NamedTupleOutput(nn.Module):
+    """The named tuple of torch.topk as part of the result: a .pt2 knows no name for its type."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, object]:
+        return x * 2.0, torch.topk(x, 3)
+
+
+@model_case(exact_outputs=(2,))
+def returns_a_named_tuple() -> Made:
+    return NamedTupleOutput().eval(), (rand("named tuple", 2, 7),)
