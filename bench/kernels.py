@@ -118,6 +118,7 @@ NETS: dict[str, Callable[[], list[Shape]]] = {
 
 def operands(shape: Shape, rng: np.random.Generator) -> tuple[list[np.ndarray], TensorType, int]:
     """Arrays in the kernel's input order, the output's type, the padding on each side."""
+
     def f(*s: int) -> np.ndarray:
         return rng.standard_normal(s).astype(np.float32)
 
@@ -198,7 +199,10 @@ def aligned(value: np.ndarray) -> np.ndarray:
     return out
 
 
-def build(kernels: Sequence[GeneratedKernel], folder: Path, march: str, defines: Sequence[str]) -> tuple[ctypes.CDLL, float]:
+def build(
+    kernels: Sequence[GeneratedKernel], folder: Path, march: str, defines: Sequence[str]
+) -> tuple[ctypes.CDLL, float]:
+    """The shared object with entries k0, k1, ..., and how many seconds gcc took."""
     text = ["#include <math.h>\n", (ROOT / "native/include/c7x_vector.h").read_text(encoding="utf-8"), PEAK]
     for i, kernel in enumerate(kernels):
         text.append(kernel.source_template.replace("@SYMBOL@", f"kernel{i}"))
@@ -208,11 +212,9 @@ def build(kernels: Sequence[GeneratedKernel], folder: Path, march: str, defines:
     source, library = folder / "kernels.c", folder / "kernels.so"
     source.write_text("\n".join(text), encoding="utf-8")
     start = time.perf_counter()
-    subprocess.run(
-        ["gcc", "-std=c99", "-O3", f"-march={march}", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
-         "-fno-strict-aliasing", *(f"-D{d}" for d in defines), "-shared", "-fPIC", str(source), "-o", str(library), "-lm"],
-        check=True,
-    )  # fmt: skip
+    flags = ["-std=c99", "-O3", f"-march={march}", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"]
+    flags += ["-fno-strict-aliasing", "-shared", "-fPIC", *(f"-D{name}" for name in defines)]
+    subprocess.run(["gcc", *flags, str(source), "-o", str(library), "-lm"], check=True)
     return ctypes.CDLL(str(library)), time.perf_counter() - start
 
 
@@ -252,10 +254,12 @@ def bind(
     pools: Mapping[str, np.ndarray],
 ) -> Callable[[], object]:  # fmt: skip
     """A call of kernel ``index`` with constants of its own."""
-    roles = ["input", aligned(kernel.packed[1]), aligned(arrays[2]), *["residual"][: len(arrays) - 3], "output"]
+    buffers = [pools["input"], aligned(kernel.packed[1]), aligned(arrays[2])]
+    if len(arrays) > 3:
+        buffers.append(pools["residual"])
+    buffers.append(pools["output"])
     if kernel.workspace_bytes:
-        roles.append("workspace")
-    buffers = [pools[role] if isinstance(role, str) else role for role in roles]
+        buffers.append(pools["workspace"])
     pointers = (ctypes.c_void_p * len(buffers))(*(b.ctypes.data for b in buffers))
     function = getattr(library, f"k{index}")
 
@@ -275,7 +279,7 @@ def run(net: str, args: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         library, compiled = build(kernels, Path(folder), march, defines)
     peak = measure_peak(library)
-    print(f"{net}, -march={march}: peak {peak / 1e9:.1f} GMAC/s; {len(shapes)} kernels compiled in {compiled:.2f} s")
+    print(f"{net}, -march={march}: peak {peak / 1e9:.1f} GMAC/s; {len(shapes)} kernels compiled in {compiled:.1f} s")
     print(f"{'operator':28} {'count':>5} {'MMAC':>7} {'ms':>8} {'of peak':>8} {'ort ms':>8} {'ratio':>6}  kernel")
     total = total_ort = 0.0
     sequence: list[Callable[[], object]] = []

@@ -38,9 +38,7 @@ OPS: Mapping[str, _Generator] = {
 }
 
 
-def supports(
-    op: str, attrs: Mapping[str, Any], inputs: Sequence[Operand], outputs: Sequence[TensorType]
-) -> str | None:
+def supports(op: str, attrs: Mapping[str, Any], inputs: Sequence[Operand], outputs: Sequence[TensorType]) -> str | None:
     """Why ``generate`` cannot write this call, as a phrase; None when it can.
 
     Args:

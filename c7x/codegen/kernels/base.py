@@ -19,8 +19,8 @@ LANES = 8
 #: Activation attribute -> C function over eight lanes; both keep NaN, as PyTorch does.
 ACTIVATIONS: Mapping[str | None, str] = {None: "", "relu": "c7x_relu8", "relu6": "c7x_relu68"}
 
-#: C loops count in int32_t, so no tensor may hold more elements than this.
-MAX_NUMEL = 2**31 - 1
+#: C loops count in int32_t, and step over the end by less than a tile; no tensor may hold more elements than this.
+MAX_NUMEL = 2**31 - 2**16
 
 
 @dataclass(frozen=True, kw_only=True)

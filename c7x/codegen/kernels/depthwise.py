@@ -98,9 +98,7 @@ def depthwise(
     bias, residual = epilogue_inputs(s)
     strip, ws, functions = s.oh, 0, tile_function(s, tile, row)
     if s.needs_padding:
-        strip = choose_strip(
-            s.oh, lambda rows: s.strip_h(rows) * row, lambda rows: rows * s.ow * s.c * s.kh * s.kw
-        )
+        strip = choose_strip(s.oh, lambda rows: s.strip_h(rows) * row, lambda rows: rows * s.ow * s.c * s.kh * s.kw)
         ws = align64(s.strip_h(strip) * row * 4)
         functions += pad_function(s, s.strip_h(strip), s.padded_w)
 

@@ -263,15 +263,20 @@ def panel_product(
     """
     functions: list[str] = []
     calls: list[str] = []
-    single = len(blocks.kinds) == 1
     for kind in blocks.kinds:
-        is_last = single or kind is blocks.kinds[-1]
-        tail = blocks.tail if is_last else LANES
+        tail = blocks.tail if kind == blocks.kinds[-1] else LANES
         tile = choose_pixels(kind, pixels)
         functions.append(
             block_function(
-                suffix=f"block{kind}", vectors=kind, pixels=tile, total=pixels, taps=taps, source=source,
-                out_step=out_step, tail=tail, epilogue=epilogue,
+                suffix=f"block{kind}",
+                vectors=kind,
+                pixels=tile,
+                total=pixels,
+                taps=taps,
+                source=source,
+                out_step=out_step,
+                tail=tail,
+                epilogue=epilogue,
             )
         )
         start = 0 if kind == blocks.main and blocks.pairs else blocks.pairs
