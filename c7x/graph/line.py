@@ -401,8 +401,14 @@ def with_main(mod: tvm.IRModule, main: relax.Function) -> tvm.IRModule:
 
 
 def start(mod: tvm.IRModule) -> tvm.IRModule:
-    """Give every binding a unique name and record its origin: itself."""
+    """Give every binding a unique name and record its origin: itself.
+
+    Raises:
+        UnsupportedError: a dimension is not known at compile time, or ``main`` is not a straight line.
+    """
     func = mod["main"]
+    for param in func.params:
+        shape_of(param)
     names: set[str] = {str(p.name) for p in func.params}
     renamed: dict[Any, Any] = {}
     origins: dict[str, Origin] = {}
@@ -415,6 +421,8 @@ def start(mod: tvm.IRModule) -> tvm.IRModule:
         while name in names:
             name, n = f"{base}_{n}", n + 1
         names.add(name)
+        if isinstance(var.ty, relax.TensorType):
+            shape_of(var)
         value = replace_vars(value, renamed, builder)
         new = relax.DataflowVar(name, var.ty)
         renamed[var] = new

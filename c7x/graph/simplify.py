@@ -236,16 +236,9 @@ def _arithmetic(line: Line, call: Any) -> Any:
         if shape_of(kept) != shape_of(call) or dtype_of(kept) != dtype_of(call):
             continue
         value = const_numpy(other)
-        # Adding +0 turns -0 into +0; adding -0 and subtracting +0 change nothing.
-        if np.issubdtype(value.dtype, np.floating) and neutral == 0 and not _keeps_sign(op or "", value):
-            continue
         if np.all(value == neutral):
             return kept
     return None
-
-
-def _keeps_sign(op: str, zero: np.ndarray) -> bool:
-    return bool(np.all(np.signbit(zero))) if op == "add" else not bool(np.any(np.signbit(zero)))
 
 
 def _where(line: Line, call: Any) -> Any:
