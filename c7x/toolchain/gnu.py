@@ -9,6 +9,7 @@ compiler calls. lib0.c, by far the longest, starts first; the rest fills the oth
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,21 @@ RUNTIME_SOURCES: tuple[str, ...] = (
     "runtime/c7x_weights.c",
 )
 
+#: Sources of the reference kernels, relative to the native folder; native/CMakeLists.txt lists the same. Only those
+#: that the generated code calls are compiled: models without firmware kernels do not wait for them.
+KERNEL_SOURCES: tuple[str, ...] = (
+    "kernels/float_kernels.c",
+    "kernels/int8_elementwise.c",
+    "kernels/int8_movement.c",
+    "kernels/int8_norm.c",
+    "kernels/int8_pool.c",
+    "kernels/mmalib/mmalib_wrappers.c",
+    "kernels/residual_add.c",
+)
+
+#: For the reference kernels of every build type: bit-exact, so a product is never fused with a sum.
+KERNEL_FLAGS: tuple[str, ...] = ("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
+
 #: Flags of a build type.
 BUILD_TYPES: dict[str, tuple[str, ...]] = {
     "release": ("-O3",),
@@ -40,12 +56,13 @@ BUILD_TYPES: dict[str, tuple[str, ...]] = {
 #: * -fno-math-errno, -fno-trapping-math: sqrt and rounding become instructions, selects become vector code; nothing
 #:   reads errno or the exception flags.
 #: * -fno-strict-aliasing: the arena is one array of bytes that holds floats now and integers later.
-#: * -ffp-contract=fast: a * b + c is one fused operation where the processor has it (never on plain x86-64). It is at
-#:   least as accurate, but last bits may differ between values of -march; ``cflags=("-ffp-contract=off",)`` undoes it.
-FLOAT_FLAGS: tuple[str, ...] = ("-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing", "-ffp-contract=fast")
+FLOAT_FLAGS: tuple[str, ...] = ("-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing")
 
 C_FLAGS: tuple[str, ...] = ("-x", "c", "-std=c99")
 CXX_FLAGS: tuple[str, ...] = ("-x", "c++", "-std=c++14", "-fno-exceptions", "-fno-rtti")
+
+_FIRMWARE_NAME = re.compile(r"\b(?:c7x|mmalib)_\w+")
+_DEFINITION = re.compile(r"^int32_t (\w+)\(", re.MULTILINE)
 
 _INSTALL_HINT = (
     "install one, for example: apt install gcc (Debian, Ubuntu) or dnf install gcc (Fedora); "
@@ -60,8 +77,9 @@ class BuildOptions:
     Attributes:
         cc: the compiler, a name or path, possibly with words in front (``ccache gcc``); by default ``$CC``, then the
             first of gcc, cc and clang on PATH. g++ and clang++ compile the generated code as C++14.
-        march: value of ``-march``; None is the compiler's own baseline, which runs on every machine of the
-            architecture. ``native`` is the fastest on this machine, and may not start on another.
+        march: value of ``-march``; None is the compiler's own baseline: the executable starts on every machine of the
+            architecture and gives the same bits on each. ``native`` is the fastest on this machine, and may not start
+            on another.
         build_type: ``release``, ``debug`` or ``asan`` (address and undefined-behaviour sanitizers).
         cflags: appended to the flags for the generated code, so they win.
 
@@ -87,14 +105,38 @@ class BuildOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Compiler:
-    """A C or C++ compiler: the words that call it, and the first line of what ``--version`` prints."""
+    """A C or C++ compiler: the words that call it, the first line of what ``--version`` prints, and the machine it
+    compiles for (``x86_64-linux-gnu``)."""
 
     command: tuple[str, ...]
     version: str
+    machine: str = ""
 
     @property
     def is_cxx(self) -> bool:
         return "++" in Path(self.command[-1]).name
+
+    @property
+    def has_clones(self) -> bool:
+        """Whether it can compile a function for several processors at once (``C7X_CLONES`` of c7x_vector.h)."""
+        return "clang" not in self.version and re.match(r"x86_64-.*linux-gnu$", self.machine) is not None
+
+
+def float_flags(options: BuildOptions, compiler: Compiler, *, clones: bool = True) -> tuple[str, ...]:
+    """Flags for generated code that decide about its floating-point results and speed.
+
+    Without ``march`` a * b + c is never fused into one rounding, so that the result has the same bits on every
+    processor, in every mode and with every compiler; hot loops are compiled for AVX2 as well (``clones``) and picked
+    when the program starts. With ``march`` the bits of this processor are asked for, and fusing is allowed: faster, at
+    least as accurate, and different in the last bits from other values of ``march``. ``cflags`` come later and win.
+
+    Args:
+        clones: False where indirect functions cannot be linked, as in a loadable module.
+    """
+    if options.march:
+        return (*FLOAT_FLAGS, "-ffp-contract=fast")
+    picked = ("-DC7X_CLONES",) if clones and compiler.has_clones and options.build_type == "release" else ()
+    return (*FLOAT_FLAGS, "-ffp-contract=off", *picked)
 
 
 def find_compiler(cc: str | None = None, *, reporter: Reporter = SILENT) -> Compiler:
@@ -124,7 +166,10 @@ def find_compiler(cc: str | None = None, *, reporter: Reporter = SILENT) -> Comp
         words = (found.name,)
     done = run([*words, "--version"], reporter=reporter, what="ask the C compiler for its version", timeout=60)
     lines = done.stdout.strip().splitlines()
-    return Compiler(command=words, version=lines[0].strip() if lines else "unknown")
+    machine = run([*words, "-dumpmachine"], reporter=reporter, what="ask the C compiler for its machine", timeout=60)
+    return Compiler(
+        command=words, version=lines[0].strip() if lines else "unknown", machine=machine.stdout.strip()
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +209,7 @@ def build_cg_dsp(
     # No path of this machine may reach the executable. The map covers the working folder in debug information, but the
     # sanitizers keep names as the compiler was given them, so all names are relative to links in the scratch folder.
     prefix_map = f"-ffile-prefix-map={folder.resolve()}=."
-    headers = ("include", "runtime")
+    headers = ("include", "runtime", "kernels")
     for name in headers:
         (folder / name).symlink_to(native / name)
     for header in {path for source in sources for path in source.parent.glob("*.h")}:
@@ -172,10 +217,12 @@ def build_cg_dsp(
     march = (f"-march={options.march}",) if options.march else ()
     includes = (word for name in headers for word in ("-I", name))
     common = (*BUILD_TYPES[options.build_type], *march, prefix_map, *includes)
-    generated = (*(CXX_FLAGS if compiler.is_cxx else C_FLAGS), *common, *FLOAT_FLAGS, *options.cflags)
+    generated = (*(CXX_FLAGS if compiler.is_cxx else C_FLAGS), *common, *float_flags(options, compiler), *options.cflags)
     units = [_Unit(source=path, flags=generated, hint=hint) for path in sorted(sources, key=_size, reverse=True)]
     runtime_hint = "check the compiler with c7x doctor, or choose another one with --cc"
     units += [_Unit(source=native / n, flags=(*C_FLAGS, *common), hint=runtime_hint) for n in RUNTIME_SOURCES]
+    kernels = (*C_FLAGS, *common, *KERNEL_FLAGS)
+    units += [_Unit(source=native / n, flags=kernels, hint=runtime_hint) for n in kernel_sources(sources)]
 
     def compile_unit(unit: _Unit) -> str:
         name = f"{unit.source.stem}.o"
@@ -203,6 +250,17 @@ def build_cg_dsp(
         hint=runtime_hint,
     )
     return folder / "cg_dsp"
+
+
+def kernel_sources(sources: Sequence[Path]) -> tuple[str, ...]:
+    """The ``KERNEL_SOURCES`` that define what generated ``sources`` call."""
+    used = {name for path in sources for name in _FIRMWARE_NAME.findall(path.read_text(encoding="utf-8"))}
+    folder = native_dir()
+    return tuple(
+        name
+        for name in KERNEL_SOURCES
+        if not used.isdisjoint(_DEFINITION.findall((folder / name).read_text(encoding="utf-8")))
+    )
 
 
 def _size(path: Path) -> int:
