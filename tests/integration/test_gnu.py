@@ -13,7 +13,7 @@ from c7x.native import native_dir
 from c7x.reporter import Reporter
 from c7x.run.host import run_host
 from c7x.subprocesses import run
-from c7x.toolchain.gnu import BUILD_TYPES, RUNTIME_SOURCES, BuildOptions, find_compiler
+from c7x.toolchain.gnu import BUILD_TYPES, KERNEL_SOURCES, RUNTIME_SOURCES, BuildOptions, find_compiler, kernel_sources
 from c7x.toolchain.stage import build_stage
 from tests.integration.handwritten import B, W, make_workspace
 
@@ -170,8 +170,40 @@ def test_what_is_refused(tmp_path: Path) -> None:
 
 def test_sources_are_those_of_cmake() -> None:
     text = (native_dir() / "CMakeLists.txt").read_text()
-    listed = set(re.findall(r"runtime/\w+\.c\b", text))
-    assert listed == set(RUNTIME_SOURCES)
+    listed = set(re.findall(r"(?:runtime|kernels)/[\w/]+\.c\b", text))
+    assert listed == {*RUNTIME_SOURCES, *KERNEL_SOURCES}
+
+
+def test_kernel_sources_are_all_there_are() -> None:
+    folder = native_dir()
+    assert set(KERNEL_SOURCES) == {str(path.relative_to(folder)) for path in (folder / "kernels").rglob("*.c")}
+
+
+def test_only_the_kernels_that_are_called_are_linked(tmp_path: Path) -> None:
+    needs("nm")
+    ws = make_workspace("affine", tmp_path)
+    assert kernel_sources([ws.path("lib0.c")]) == ()
+    build_stage(ws, options=BuildOptions())
+    assert "c7x_int8_" not in run(["nm", ws.path("cg_dsp")]).stdout
+    source = ws.path("lib0.c").read_text()
+    source += (
+        "\nint32_t c7x_topk(const void *, void *, void *, int32_t, int32_t, int32_t);\n"
+        "int use_topk(void) { return c7x_topk(0, 0, 0, 1, 1, 1); }\n"
+        "int32_t mmalib_matmul_i8(void *, void *, void *, int32_t, int32_t, int32_t, int32_t);\n"
+        "int use_matmul(void) { return mmalib_matmul_i8(0, 0, 0, 64, 64, 64, 0); }\n"
+    )
+    ws.path("lib0.c").write_text(source)
+    assert kernel_sources([ws.path("lib0.c"), ws.path("devc.c")]) == (
+        "kernels/float_kernels.c",
+        "kernels/mmalib/mmalib_wrappers.c",
+    )
+    for build_type in ("release", "asan"):
+        build_stage(ws, options=BuildOptions(build_type=build_type))
+        symbols = run(["nm", ws.path("cg_dsp")]).stdout
+        assert "T c7x_topk" in symbols
+        assert "T mmalib_conv2d_i8" in symbols
+        assert "c7x_int8_" not in symbols
+        np.testing.assert_array_equal(run_host(ws, [X]).outputs[0], Y)
 
 
 @pytest.mark.slow
