@@ -167,9 +167,7 @@ def find_compiler(cc: str | None = None, *, reporter: Reporter = SILENT) -> Comp
     done = run([*words, "--version"], reporter=reporter, what="ask the C compiler for its version", timeout=60)
     lines = done.stdout.strip().splitlines()
     machine = run([*words, "-dumpmachine"], reporter=reporter, what="ask the C compiler for its machine", timeout=60)
-    return Compiler(
-        command=words, version=lines[0].strip() if lines else "unknown", machine=machine.stdout.strip()
-    )
+    return Compiler(command=words, version=lines[0].strip() if lines else "unknown", machine=machine.stdout.strip())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +215,12 @@ def build_cg_dsp(
     march = (f"-march={options.march}",) if options.march else ()
     includes = (word for name in headers for word in ("-I", name))
     common = (*BUILD_TYPES[options.build_type], *march, prefix_map, *includes)
-    generated = (*(CXX_FLAGS if compiler.is_cxx else C_FLAGS), *common, *float_flags(options, compiler), *options.cflags)
+    generated = (
+        *(CXX_FLAGS if compiler.is_cxx else C_FLAGS),
+        *common,
+        *float_flags(options, compiler),
+        *options.cflags,
+    )
     units = [_Unit(source=path, flags=generated, hint=hint) for path in sorted(sources, key=_size, reverse=True)]
     runtime_hint = "check the compiler with c7x doctor, or choose another one with --cc"
     units += [_Unit(source=native / n, flags=(*C_FLAGS, *common), hint=runtime_hint) for n in RUNTIME_SOURCES]
