@@ -83,13 +83,6 @@ def _dims(argument: fx.Node, dims: Any) -> list[int]:
     return sorted(d % rank for d in listed) if rank else []
 
 
-def _number(value: Any, dtype: torch.dtype) -> relax.Expr:
-    import numpy as np
-
-    name = DTYPE_NAMES[dtype]
-    return relax.const(np.array(value, dtype=name), name)
-
-
 # --- elementwise ----------------------------------------------------------------------------------------------
 
 
@@ -128,20 +121,20 @@ for _name, _function in {
 def _log2(c: Context, a: Arguments) -> Any:
     dtype = _out(c).dtype
     log = c.emit(relax.op.log(c.tensor(a["self"], dtype)), "log")
-    return c.emit(relax.op.multiply(log, _number(1 / math.log(2), dtype)))
+    return c.emit(relax.op.multiply(log, c.tensor(1 / math.log(2), dtype)))
 
 
 @_convert(aten.log10.default)
 def _log10(c: Context, a: Arguments) -> Any:
     dtype = _out(c).dtype
     log = c.emit(relax.op.log(c.tensor(a["self"], dtype)), "log")
-    return c.emit(relax.op.multiply(log, _number(1 / math.log(10), dtype)))
+    return c.emit(relax.op.multiply(log, c.tensor(1 / math.log(10), dtype)))
 
 
 @_convert(aten.reciprocal.default)
 def _reciprocal(c: Context, a: Arguments) -> Any:
     dtype = _out(c).dtype
-    return c.emit(relax.op.divide(_number(1, dtype), c.tensor(a["self"], dtype)))
+    return c.emit(relax.op.divide(c.tensor(1, dtype), c.tensor(a["self"], dtype)))
 
 
 @_convert(aten.round.decimals)
@@ -150,7 +143,7 @@ def _round_decimals(c: Context, a: Arguments) -> Any:
     dtype = _out(c).dtype
     if not dtype.is_floating_point:
         return x
-    factor = _number(10 ** abs(a["decimals"]), dtype)
+    factor = c.tensor(10 ** abs(a["decimals"]), dtype)
     into, back = (relax.op.multiply, relax.op.divide) if a["decimals"] >= 0 else (relax.op.divide, relax.op.multiply)
     scaled = c.emit(into(x, factor), "scaled")
     return c.emit(back(c.emit(relax.op.round(scaled), "rounded"), factor))
@@ -160,7 +153,7 @@ def _round_decimals(c: Context, a: Arguments) -> Any:
 def _relu(c: Context, a: Arguments) -> Any:
     dtype = _out(c).dtype
     x = c.tensor(a["self"])
-    return c.emit(relax.op.nn.relu(x) if dtype.is_floating_point else relax.op.maximum(x, _number(0, dtype)))
+    return c.emit(relax.op.nn.relu(x) if dtype.is_floating_point else relax.op.maximum(x, c.tensor(0, dtype)))
 
 
 @_convert(aten.gelu.default)
@@ -184,14 +177,14 @@ def _prelu(c: Context, a: Arguments) -> Any:
             shape[1] = int(_meta(a["weight"]).shape[0])
         weight = c.emit(relax.op.reshape(weight, shape), "slope")
     scaled = c.emit(relax.op.multiply(x, weight), "scaled")
-    positive = c.emit(relax.op.greater(x, _number(0, _out(c).dtype)), "positive")
+    positive = c.emit(relax.op.greater(x, c.tensor(0, _out(c).dtype)), "positive")
     return c.emit(relax.op.where(positive, x, scaled))
 
 
 @_convert(aten.isnan.default)
 def _isnan(c: Context, a: Arguments) -> Any:
     if not _meta(a["self"]).dtype.is_floating_point:
-        return c.emit(relax.op.full(list(_out(c).shape), relax.const(False, "bool"), "bool"))
+        return c.emit(relax.op.full(list(_out(c).shape), c.tensor(False, torch.bool), "bool"))
     return c.emit(relax.op.isnan(c.tensor(a["self"])))
 
 
@@ -200,8 +193,8 @@ def _clip(c: Context, x: relax.Expr, low: Any, high: Any) -> Any:
     if dtype.is_floating_point and low is not None and high is not None and math.isfinite(low) and math.isfinite(high):
         return c.emit(relax.op.clip(x, float(low), float(high)))
     if low is not None:
-        x = c.emit(relax.op.maximum(x, _number(low, dtype)), "" if high is None else "low")
-    return x if high is None else c.emit(relax.op.minimum(x, _number(high, dtype)))
+        x = c.emit(relax.op.maximum(x, c.tensor(low, dtype)), "" if high is None else "low")
+    return x if high is None else c.emit(relax.op.minimum(x, c.tensor(high, dtype)))
 
 
 @_convert(aten.clamp.default, aten.clamp_min.default, aten.clamp_max.default)
@@ -233,7 +226,7 @@ def _binary(function: Callable[[relax.Expr, relax.Expr], relax.Expr], on_bool: A
         alpha = a.get("alpha", 1)
         x, y = c.tensor(left, dtype, "lhs"), c.tensor(right, dtype, "rhs")
         if alpha != 1:
-            y = c.emit(relax.op.multiply(y, _number(alpha, dtype)), "scaled")
+            y = c.emit(relax.op.multiply(y, c.tensor(alpha, dtype)), "scaled")
         if dtype == torch.bool:
             if on_bool is None:
                 raise NotCompiled("arithmetic on booleans", "convert to int or float first")
@@ -290,7 +283,7 @@ def _rsub(c: Context, a: Arguments) -> Any:
     dtype = _out(c).dtype
     x = c.tensor(a["self"], dtype, "lhs")
     if a["alpha"] != 1:
-        x = c.emit(relax.op.multiply(x, _number(a["alpha"], dtype)), "scaled")
+        x = c.emit(relax.op.multiply(x, c.tensor(a["alpha"], dtype)), "scaled")
     return c.emit(relax.op.subtract(c.tensor(a["other"], dtype, "rhs"), x))
 
 
@@ -308,7 +301,7 @@ def _pow(c: Context, a: Arguments) -> Any:
     if not isinstance(exponent, int) or exponent < 0:
         raise NotCompiled("an integer power with an exponent that is a tensor or negative", "convert the base to float")
     if exponent == 0:
-        return c.emit(relax.op.full(list(_out(c).shape), _number(1, dtype), DTYPE_NAMES[dtype]))
+        return c.emit(relax.op.full(list(_out(c).shape), c.tensor(1, dtype), DTYPE_NAMES[dtype]))
     x = c.tensor(base, dtype, "base")
     result = x
     for step in range(2, exponent + 1):
@@ -321,7 +314,7 @@ def _comparison(function: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Con
         left, right = c.node.args[0], c.node.args[1]
         dtype = torch.result_type(_meta(left), _meta(right))
         # Code generators stumble over comparisons of one-bit values.
-        dtype = torch.int8 if dtype == torch.bool else dtype
+        dtype = torch.int32 if dtype == torch.bool else dtype
         return c.emit(function(c.tensor(left, dtype, "lhs"), c.tensor(right, dtype, "rhs")))
 
     return convert
@@ -645,10 +638,10 @@ def _any(c: Context, a: Arguments) -> Any:
     if not _rank(a["self"]):
         return c.tensor(a["self"], torch.bool, "")
     mask = c.tensor(a["self"], torch.bool, "mask")
-    flags = c.emit(relax.op.astype(mask, "int8"), "flags")
+    flags = c.emit(relax.op.astype(mask, "int32"), "flags")
     dims = _dims(a["self"], a.get("dim"))
     largest = c.emit(relax.op.max(flags, dims, bool(a.get("keepdim", False))), "max")
-    return c.emit(relax.op.not_equal(largest, relax.const(0, "int8")))
+    return c.emit(relax.op.not_equal(largest, c.tensor(0, torch.int32)))
 
 
 @_convert(aten.argmax.default, aten.argmin.default)
@@ -920,8 +913,8 @@ def _quantisation() -> None:
         if whole:
             return c.emit(q)
         wide = c.emit(q, "wide")
-        low = c.emit(relax.op.maximum(wide, _number(a["quant_min"], a["dtype"])), "low")
-        return c.emit(relax.op.minimum(low, _number(a["quant_max"], a["dtype"])))
+        low = c.emit(relax.op.maximum(wide, c.tensor(a["quant_min"], a["dtype"])), "low")
+        return c.emit(relax.op.minimum(low, c.tensor(a["quant_max"], a["dtype"])))
 
     def dequantize(c: Context, a: Arguments) -> Any:
         scale, zero = scale_and_zero(c, a)

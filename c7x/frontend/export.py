@@ -308,8 +308,11 @@ def export_program(loaded: Source) -> torch.export.ExportedProgram:
 
 
 def _flat_outputs(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The program with its outputs as one flat tuple. A .pt2 holds the output structure by registered names, which named
-    tuples such as torch.topk's result do not have; the compiled model's outputs are a flat list anyway."""
+    """The program with its outputs as one flat tuple.
+
+    A .pt2 holds the output structure by registered names, which named tuples such as torch.topk's result do not have;
+    the compiled model's outputs are a flat list anyway.
+    """
     signature = program.module_call_graph[0].signature
     assert signature is not None and signature.out_spec is not None
     leaves = signature.out_spec.num_leaves
@@ -359,14 +362,44 @@ def _export_failed(error: Exception, loaded: Source) -> Exception:
 
 
 def _warn_state(program: torch.export.ExportedProgram, reporter: Reporter) -> None:
-    if changed := sorted(program.graph_signature.buffers_to_mutate.values()):
+    buffers, inputs = written_placeholders(program)
+    if buffers:
         reporter.warn(
-            f"forward() updates the model's buffers ({', '.join(changed)}); the compiled model keeps them as they are"
+            f"forward() updates the model's buffers ({', '.join(buffers)}); the compiled model starts every run from "
+            "the values they have now"
         )
-    if changed := sorted(program.graph_signature.user_inputs_to_mutate.values()):
-        reporter.warn(
-            f"forward() writes into its inputs ({', '.join(changed)}); the compiled model leaves inputs alone"
-        )
+    if inputs:
+        reporter.warn(f"forward() writes into its inputs ({', '.join(inputs)}); the compiled model leaves inputs alone")
+
+
+def written_placeholders(program: torch.export.ExportedProgram) -> tuple[list[str], list[str]]:
+    """Buffers and inputs that the graph writes into, itself or through views of them (sorted names)."""
+    signature = program.graph_signature
+    written = set(signature.buffers_to_mutate) | set(signature.user_inputs_to_mutate)
+    for node in program.graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        if schema is None or not schema.is_mutable:
+            continue
+        for argument, value in zip(schema.arguments, node.args, strict=False):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                written.add(_base(value).name)
+    targets = {s.arg.name: (s.kind, s.target) for s in signature.input_specs}
+    found = [targets[name] for name in written if name in targets]
+    buffers = {str(target) for kind, target in found if kind is InputKind.BUFFER}
+    inputs = {name for name in written if name in targets and targets[name][0] is InputKind.USER_INPUT}
+    mutated = set(signature.buffers_to_mutate.values())
+    return sorted(buffers | mutated), sorted(inputs | set(signature.user_inputs_to_mutate.values()))
+
+
+def _base(node: Any) -> Any:
+    """The node whose memory ``node`` shows: views and in-place operations are followed to where they start."""
+    while node.op == "call_function":
+        schema = getattr(node.target, "_schema", None)
+        first = schema.arguments[0] if schema is not None and schema.arguments else None
+        if first is None or first.alias_info is None or not node.args or not hasattr(node.args[0], "op"):
+            return node
+        node = node.args[0]
+    return node
 
 
 def _tensors(inputs: Any) -> list[Tensor]:

@@ -43,6 +43,7 @@ FOLDED_BYTES = 64 << 20
 EXTRA_FILE = "c7x.json"
 PROVENANCE = "model.provenance.json"
 
+_TORCH_DTYPES = {name: dtype for dtype, name in converters.DTYPE_NAMES.items()}
 _NAME = re.compile(r"[^0-9A-Za-z_]")
 _EFFECTS = ("_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range", "_guards_fn")
 
@@ -97,7 +98,7 @@ class _Graph:
         if dtype is None or str(value.ty.dtype) == converters.DTYPE_NAMES[dtype]:
             return value
         if dtype == torch.bool:
-            zero = relax.const(0, str(value.ty.dtype))
+            zero = self.constant(torch.zeros((), dtype=_TORCH_DTYPES[str(value.ty.dtype)]), None)
             return self.emit(relax.op.not_equal(value, zero), part)
         return self.emit(relax.op.astype(value, converters.DTYPE_NAMES[dtype]), part)
 
@@ -255,15 +256,15 @@ def _creates(node: fx.Node) -> bool:
     """Operators that only create constants: PyTorch computes them at import."""
     shape_only = any(word in str(node.target) for word in _SHAPE_ONLY) or "empty" in str(node.target)
     native = getattr(node.target, "namespace", "") in ("aten", "prims")
-    return native and bool(
-        shape_only or not node.all_input_nodes or all(_creates_constant(n) for n in node.all_input_nodes)
-    )
+    if not native:
+        return False
+    return shape_only or all(_creates_constant(n) for n in node.all_input_nodes)
 
 
 def _creates_constant(node: fx.Node) -> bool:
     if node.op == "placeholder":
         return node.name.startswith("c_")
-    return node.op == "get_attr" or (node.op == "call_function" and _creates(node))
+    return bool(node.op == "get_attr" or (node.op == "call_function" and _creates(node)))
 
 
 def _foreign_dtype(value: Any) -> str | None:
@@ -490,7 +491,7 @@ def save_params(params: Mapping[str, np.ndarray]) -> bytes:
 def load_params(path: Path) -> dict[str, np.ndarray]:
     """The arrays of ``model.params.npz`` (FormatError when it is damaged)."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
         raise FormatError(

@@ -21,7 +21,6 @@ from tvm import relax  # noqa: E402
 
 from c7x.errors import UnsupportedError  # noqa: E402
 from c7x.frontend.importer import import_exported_program  # noqa: E402
-
 from tests.integration.frontend_cases import CASES, Case  # noqa: E402
 
 #: Where public importers are known to be silently wrong; these run in every test run, the rest only among all tests.

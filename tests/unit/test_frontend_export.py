@@ -1,0 +1,264 @@
+"""The export stage: what it writes, what it refuses, and that two exports agree to the byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from c7x.errors import ModelError, UnsupportedError, UsageError  # noqa: E402
+from c7x.frontend.export import clean_names, export_stage  # noqa: E402
+from c7x.frontend.quiet import quiet  # noqa: E402
+from c7x.frontend.source import innermost_user_frame, is_library, shown_path  # noqa: E402
+from c7x.reporter import Reporter  # noqa: E402
+from c7x.workspace import Workspace  # noqa: E402
+
+HEAD = "import torch\nfrom torch import nn\n"
+
+
+class Spoken(Reporter):
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+def model(folder: Path, forward: str, inputs: str, *, init: str = "pass", extra: str = "") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "model.py"
+    path.write_text(
+        HEAD + "class M(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        f"        {init}\n    def forward(self, *args):\n        {forward}\n"
+        f"def make_model():\n    torch.manual_seed(0)\n    return M().eval(), {inputs}\n{extra}\n"
+    )
+    return path
+
+
+def export(tmp_path: Path, source: Path, **options: object) -> tuple[Workspace, dict[str, object]]:
+    ws = Workspace(tmp_path / "build")
+    return ws, export_stage(ws, source=source, **options)  # type: ignore[arg-type]
+
+
+def arrays(ws: Workspace, folder: str) -> list[np.ndarray]:
+    return [np.load(p, allow_pickle=False) for p in sorted((ws.root / folder).iterdir())]
+
+
+def test_files_names_and_answers(tmp_path: Path) -> None:
+    source = model(
+        tmp_path,
+        "x, y = args; return {'sum': x + y, 'more': [None, (x * 2, y.sum())]}",
+        "(torch.ones(2, 3), torch.arange(3.0))",
+        init="self.w = nn.Parameter(torch.ones(4))",
+        extra="input_names = ['left-hand', 'for']",
+    )
+    ws, result = export(tmp_path, source)
+    assert result["inputs"] == [
+        {"name": "left_hand", "dtype": "float32", "shape": [2, 3]},
+        {"name": "for_", "dtype": "float32", "shape": [3]},
+    ]
+    assert result["outputs"] == [
+        {"name": "output_0", "dtype": "float32", "shape": [2, 3]},
+        {"name": "output_1", "dtype": "float32", "shape": [2, 3]},
+        {"name": "output_2", "dtype": "float32", "shape": []},
+    ]
+    assert result["parameters"] == 4
+    x, y = np.ones((2, 3), np.float32), np.arange(3, dtype=np.float32)
+    for got, want in zip(arrays(ws, "expected"), [x + y, x * 2, y.sum()], strict=True):
+        np.testing.assert_array_equal(got, want)
+    assert ws.has("model.pt2")
+    assert ws.manifest["model"] == "model"
+
+
+def test_two_exports_agree_to_the_byte_and_hold_no_path(tmp_path: Path) -> None:
+    hashes = []
+    for name in ("here", "there/deep"):
+        source = model(
+            tmp_path / name, "return self.l(args[0]).relu()", "(torch.ones(1, 3),)", init="self.l = nn.Linear(3, 2)"
+        )
+        ws, _ = export(tmp_path / name, source)
+        hashes.append(ws.manifest["stages"][0]["outputs"])
+        assert str(tmp_path).encode() not in ws.path("model.pt2").read_bytes()
+    assert hashes[0] == hashes[1]
+
+
+def test_one_tensor_given_twice_stays_two_inputs(tmp_path: Path) -> None:
+    source = model(tmp_path, "return args[0] * 2 + args[1]", "(lambda z: (z, z))(torch.ones(2, 3))")
+    ws, _ = export(tmp_path, source)
+    program = torch.export.load(ws.path("model.pt2"))
+    with quiet():
+        (got,) = program.module()(torch.ones(2, 3), torch.zeros(2, 3))
+    assert torch.equal(got, torch.full((2, 3), 2.0))
+
+
+def test_non_contiguous_input_keeps_its_values(tmp_path: Path) -> None:
+    source = model(tmp_path, "return args[0].reshape(-1)", "(torch.arange(6.0).reshape(2, 3).t(),)")
+    ws, _ = export(tmp_path, source)
+    np.testing.assert_array_equal(arrays(ws, "inputs")[0], np.arange(6, dtype=np.float32).reshape(2, 3).T)
+    assert arrays(ws, "inputs")[0].flags.c_contiguous
+    np.testing.assert_array_equal(arrays(ws, "expected")[0], [0, 3, 1, 4, 2, 5])
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
+@pytest.mark.parametrize(
+    ("forward", "inputs", "init", "words"),
+    [
+        ("return args[0]", "(torch.ones(2).half(),)", "pass", "input 0 has dtype float16"),
+        ("return args[0]", "(torch.ones(2).bfloat16(),)", "pass", "input 0 has dtype bfloat16"),
+        ("return args[0].real", "(torch.ones(2, dtype=torch.complex64),)", "pass", "input 0 has dtype complex64"),
+        (
+            "return args[0]",
+            "(torch.ones(2),)",
+            "self.w = nn.Parameter(torch.ones(2).half())",
+            "parameter w has dtype float16",
+        ),
+        ("return args[0]", "(torch.ones(2).to_sparse(),)", "pass", "input 0 is a sparse tensor"),
+        (
+            "return args[0]",
+            "(torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),)",
+            "pass",
+            "quantized dtype qint8",
+        ),
+        ("return args[0], 3", "(torch.ones(2),)", "pass", "returns 3"),
+        ("return None", "(torch.ones(2),)", "pass", "returns no tensor"),
+    ],
+)
+def test_refused_by_name(tmp_path: Path, forward: str, inputs: str, init: str, words: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        export(tmp_path, model(tmp_path, forward, inputs, init=init))
+    assert words in str(caught.value)
+    assert caught.value.hint
+    assert caught.value.stage == "export"
+    assert not (tmp_path / "build").exists()
+
+
+def test_a_branch_on_data_names_its_line(tmp_path: Path) -> None:
+    source = model(tmp_path, "return args[0] if args[0].sum() > 0 else -args[0]", "(torch.ones(2),)")
+    with pytest.raises(UnsupportedError) as caught:
+        export(tmp_path, source)
+    assert "data-dependent" in str(caught.value)
+    assert "model.py:8" in str(caught.value)
+    assert caught.value.rows[0]["source"] == "model.py:8"  # type: ignore[attr-defined]
+
+
+def test_a_model_that_fails_shows_its_own_line(tmp_path: Path) -> None:
+    with pytest.raises(ModelError) as caught:
+        export(tmp_path, model(tmp_path, "return args[0] @ torch.ones(5)", "(torch.ones(2),)"))
+    assert "model.py, line 8, in forward" in str(caught.value)
+    assert "site-packages" not in str(caught.value)
+
+
+def test_wrong_number_of_names(tmp_path: Path) -> None:
+    source = model(tmp_path, "return args[0]", "(torch.ones(2),)", extra="output_names = ['a', 'b']")
+    with pytest.raises(ModelError, match="output_names"):
+        export(tmp_path, source)
+
+
+def test_updated_buffers_are_told_and_saved_in_their_first_state(tmp_path: Path) -> None:
+    source = model(
+        tmp_path,
+        "self.n += 1; return args[0] + self.n",
+        "(torch.zeros(2),)",
+        init="self.register_buffer('n', torch.zeros(1))",
+    )
+    spoken = Spoken()
+    ws, _ = export(tmp_path, source, reporter=spoken)
+    assert "updates the model's buffers (n)" in spoken.warnings[0]
+    np.testing.assert_array_equal(arrays(ws, "expected")[0], [1, 1])
+    assert torch.equal(torch.export.load(ws.path("model.pt2")).state_dict["n"], torch.zeros(1))
+
+
+def dynamic_program(folder: Path) -> Path:
+    path = folder / "m.pt2"
+    batch = torch.export.Dim("batch", min=1, max=8)
+    program = torch.export.export(
+        torch.nn.Linear(3, 2).eval(), (torch.ones(4, 3),), dynamic_shapes=({0: batch},), strict=False
+    )
+    torch.export.save(program, path)
+    return path
+
+
+def test_dynamic_dimension_of_a_program(tmp_path: Path) -> None:
+    source = dynamic_program(tmp_path)
+    with pytest.raises(UnsupportedError) as caught:
+        export(tmp_path, source)
+    assert "dimension 0 of input 0" in str(caught.value)
+    assert "--bind batch=1" in str(caught.value)
+    ws, result = export(tmp_path, source, bind={"batch": 1})
+    assert result["inputs"] == [{"name": "input", "dtype": "float32", "shape": [1, 3]}]
+    assert arrays(ws, "expected")[0].shape == (1, 2)
+    with pytest.raises(UsageError, match="takes"):
+        export(tmp_path, source, bind={"batch": 99})
+    with pytest.raises(UsageError, match="no dynamic dimension depth"):
+        export(tmp_path, source, bind={"depth": 1})
+
+
+def test_dynamic_dimension_declared_in_model_py(tmp_path: Path) -> None:
+    source = model(
+        tmp_path, "return args[0].sum(1)", "(torch.ones(4, 6),)",
+        extra="dynamic_shapes = ({0: torch.export.Dim('batch'), 1: 'length'},)",
+    )  # fmt: skip
+    with pytest.raises(UnsupportedError, match=r"batch.*length") as caught:
+        export(tmp_path, source)
+    assert "--bind batch=1 --bind length=6" in str(caught.value.hint)
+    ws, _ = export(tmp_path, source, bind={"batch": 2, "length": 9})
+    assert arrays(ws, "inputs")[0].shape == (2, 9)
+    np.testing.assert_array_equal(arrays(ws, "expected")[0], [9, 9])
+
+
+def test_a_static_model_takes_no_bind(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="fixed already"):
+        export(tmp_path, model(tmp_path, "return args[0] + 1", "(torch.ones(2),)"), bind={"batch": 1})
+
+
+def test_a_saved_program_keeps_its_input_names(tmp_path: Path) -> None:
+    class Named(nn.Module):
+        def forward(self, image: Any, mask: Any) -> Any:
+            return image * mask
+
+    path = tmp_path / "named.pt2"
+    torch.export.save(torch.export.export(Named(), (torch.ones(2), torch.ones(2)), strict=False), path)
+    _, result = export(tmp_path, path)
+    assert [p["name"] for p in result["inputs"]] == ["image", "mask"]  # type: ignore[attr-defined]
+
+
+def test_clean_names() -> None:
+    assert clean_names(["a", "a", "1x", "über", "int", "", "a_1"]) == [
+        "a",
+        "a_1",
+        "t_1x",
+        "ber",
+        "int_",
+        "tensor_5",
+        "a_1_1",
+    ]
+
+
+def test_frames_and_paths() -> None:
+    site = "/opt/venv/lib/python3.11/site-packages"
+    trace = (
+        f'  File "/home/u/p/model.py", line 3, in forward\n    x\n'
+        f'  File "{site}/timm/layers/a.py", line 7, in forward\n    y\n'
+        f'  File "{site}/torch/nn/modules/conv.py", line 9, in forward\n    z'
+    )
+    assert innermost_user_frame(trace) == (f"{site}/timm/layers/a.py", 7)
+    assert shown_path(f"{site}/timm/layers/a.py", Path("/home/u/p")) == "timm/layers/a.py"
+    assert shown_path("/home/u/p/sub/model.py", Path("/home/u/p")) == "sub/model.py"
+    assert shown_path("/elsewhere/model.py", Path("/home/u/p")) == "model.py"
+    assert is_library("<string>")
+    assert not is_library("model.py")
+    assert innermost_user_frame("nothing") is None
+
+
+def test_facts_travel_in_the_program(tmp_path: Path) -> None:
+    ws, _ = export(tmp_path, model(tmp_path, "return args[0] + 1", "(torch.ones(2),)", extra="output_names = ['y']"))
+    extra = {"c7x.json": ""}
+    torch.export.load(ws.path("model.pt2"), extra_files=extra)
+    assert json.loads(extra["c7x.json"])["names"]["outputs"] == ["y"]
