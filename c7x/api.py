@@ -56,7 +56,7 @@ class BuiltModule:
             )
         temporary = destination.with_name(destination.name + ".tmp")
         temporary.write_bytes(self.compiled.emitted.files["model_library.tar"])
-        os.replace(temporary, destination)
+        temporary.replace(destination)
         return destination
 
 

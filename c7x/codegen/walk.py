@@ -28,6 +28,7 @@ KERNEL_NAMESPACE = "c7x."
 
 _VIEWS = frozenset({"relax.reshape", "relax.memory.view", "relax.memory.ensure_zero_copy", "relax.flatten"})
 
+
 def program_from_relax(mod: tvm.IRModule, name: str) -> Program:
     """Builds the program of ``mod["main"]``.
 
@@ -222,15 +223,9 @@ class _Walk:
             raise _unlowered(function, "a call of an external function that c7x does not provide")
         attrs = next((json.loads(a.value) for a in args if isinstance(a, tvm.ir.StringImm)), {})
         inputs, outputs = self._operands([a for a in args if not isinstance(a, tvm.ir.StringImm)])
-        operands = [
-            Operand(type=self.buffers[n].type, value=self._constant_value(n)) for n in inputs
-        ]
-        kernel = generate(
-            function, attrs, operands, [self.buffers[n].type for n in outputs]
-        )
-        packed = [
-            self._constant(kernel.packed[i], n) if i in kernel.packed else n for i, n in enumerate(inputs)
-        ]
+        operands = [Operand(type=self.buffers[n].type, value=self._constant_value(n)) for n in inputs]
+        kernel = generate(function, attrs, operands, [self.buffers[n].type for n in outputs])
+        packed = [self._constant(kernel.packed[i], n) if i in kernel.packed else n for i, n in enumerate(inputs)]
         symbol = self._symbol(kernel.name_hint, kernel.source_template)
         if symbol not in self.kernels:
             self.kernels[symbol] = Kernel(

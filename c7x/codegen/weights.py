@@ -7,6 +7,7 @@ index and at least 12 bytes.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -146,7 +147,8 @@ def unpack_weights(data: bytes) -> list[Entry]:
             dtype = next((n for n, d in DTYPES.items() if d[:2] == (code, bits)), None)
             offset = position
             raw = take(nbytes, what)
-            if dtype is None or nbytes != int(np.prod(shape, dtype=np.int64)) * DTYPES[dtype][2] or min(shape, default=0) < 0:
+            numel = math.prod(shape)
+            if dtype is None or min(shape, default=0) < 0 or nbytes != numel * DTYPES[dtype][2]:
                 raise FormatError(
                     f"{what} announces {nbytes} bytes for shape {list(shape)} with dtype code {code}, {bits} bits",
                     cause="the file is damaged",
