@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -143,13 +144,9 @@ class Program:
         """The buffer called ``name``; KeyError when there is none."""
         return self._by_name[name]
 
-    @property
+    @cached_property
     def _by_name(self) -> dict[str, Buffer]:
-        cached = self.__dict__.get("_buffer_index")
-        if cached is None:
-            cached = {b.name: b for b in self.buffers}
-            object.__setattr__(self, "_buffer_index", cached)
-        return cached  # type: ignore[no-any-return]
+        return {b.name: b for b in self.buffers}
 
     def storage(self, name: str) -> Buffer:
         """The buffer that owns the bytes of ``name`` (itself unless it is an alias)."""

@@ -221,7 +221,7 @@ class _Walk:
     def _extern_call(self, function: str, args: Sequence[Any]) -> None:
         if not function.startswith(KERNEL_NAMESPACE):
             raise _unlowered(function, "a call of an external function that c7x does not provide")
-        attrs = next((json.loads(a.value) for a in args if isinstance(a, tvm.ir.StringImm)), {})
+        attrs: dict[str, Any] = next((json.loads(a.value) for a in args if isinstance(a, tvm.ir.StringImm)), {})
         inputs, outputs = self._operands([a for a in args if not isinstance(a, tvm.ir.StringImm)])
         operands = [Operand(type=self.buffers[n].type, value=self._constant_value(n)) for n in inputs]
         kernel = generate(function, attrs, operands, [self.buffers[n].type for n in outputs])

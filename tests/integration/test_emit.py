@@ -196,7 +196,7 @@ class Module:
         sources = written(emitted, folder)
         stub = folder / "stub.c"
         stub.write_text("#include <stdint.h>\nuint64_t c7x_cycle_counter(void) { return 0; }\n")
-        command = [
+        command: list[str | Path] = [
             "gcc",
             "-std=c99",
             "-shared",
