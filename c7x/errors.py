@@ -43,10 +43,13 @@ class C7xError(Exception):
         return "\n".join(parts)
 
     def to_json(self) -> dict[str, Any]:
-        """The error object of the ``--json`` contract; ``details`` is there only when the error has some."""
+        """The error object of the ``--json`` contract; ``details`` is there only when the error has some.
+
+        ``error`` names the class of this module: a subclass elsewhere adds data, never a meaning of its own.
+        """
         fields: dict[str, Any] = {
             "status": "error",
-            "error": type(self).__name__,
+            "error": next(c.__name__ for c in type(self).__mro__ if c.__module__ == __name__),
             "message": self.message,
             "cause": self.cause,
             "hint": self.hint,

@@ -149,8 +149,10 @@ def print_error(error: C7xError, *, no_color: bool = False, with_traceback: bool
     if error.details is not None and "outputs" in error.details:
         console.print(comparison_table(error.details["outputs"]))
     where = f" ({error.stage} stage)" if error.stage else ""
+    # Behind the sentence, not behind a table or traceback that follows it.
+    fact, *rest = error.message.split("\n", 1)
     for label, text, style in (
-        ("error", f"{error.message}{where}", "bold red"),
+        ("error", "\n".join([f"{fact}{where}", *rest]), "bold red"),
         ("cause", error.cause, "yellow"),
         ("hint", error.hint, "green"),
     ):

@@ -47,12 +47,13 @@ class SupportError(UnsupportedError):
     def __init__(self, rows: Iterable[SupportRow]) -> None:
         table = list(rows)
         self.rows: list[dict[str, str | int]] = [asdict(row) for row in table]
-        noun = "operator" if len({row.op for row in table}) == 1 else "operators"
+        noun = "an operator" if len({row.op for row in table}) == 1 else "operators"
         super().__init__(
-            f"the model uses {noun} that c7x does not compile:\n\n{render(table)}\n",
+            f"the model uses {noun} that c7x does not compile:\n\n{render(table)}",
             cause="there is no lowering for them, or a fixed program cannot follow what they do with the data",
             hint=table[0].hint if len({row.hint for row in table}) == 1 else "see the last column of the table",
         )
+        self.details = {"rows": self.rows}
 
 
 DATA_DEPENDENT = "the output's shape depends on the data (data-dependent shape)"

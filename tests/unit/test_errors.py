@@ -9,6 +9,7 @@ from c7x.errors import (
     CheckFailed,
     InternalError,
     ModelError,
+    UnsupportedError,
     UsageError,
     error_classes,
     error_from_json,
@@ -64,3 +65,25 @@ def test_unknown_class_is_an_internal_error() -> None:
 def test_docs_list_every_class_with_its_code(cls: type[C7xError]) -> None:
     rows = [line for line in DOCS.read_text(encoding="utf-8").splitlines() if f"`{cls.__name__}`" in line]
     assert any(f"{cls.exit_code}" in row.replace("`", " ").replace("|", " ").split() for row in rows), rows
+
+
+def test_a_subclass_elsewhere_travels_as_the_class_it_stands_for() -> None:
+    """The worker sends errors as JSON: a support report must arrive as UnsupportedError with its rows, exit code 5."""
+    from c7x.frontend.support import SupportError, SupportRow
+
+    row = SupportRow(
+        op="aten.stft.default", count=2, source="model.py:3", reason="complex numbers", hint="use a Conv1d"
+    )
+    arrived = error_from_json(SupportError([row]).to_json())
+    assert type(arrived) is UnsupportedError and arrived.exit_code == 5
+    assert arrived.details == {
+        "rows": [
+            {
+                "op": "aten.stft.default",
+                "count": 2,
+                "source": "model.py:3",
+                "reason": "complex numbers",
+                "hint": "use a Conv1d",
+            }
+        ]
+    }
