@@ -136,15 +136,15 @@ _FUNCTIONS: Final[tuple[tuple[str, Availability, str], ...]] = (
         ),
     ),
     (
-        "math",  # <math.h> of C99, both precisions
+        "math",  # <math.h> of C99, both precisions; and what GCC makes of a sine beside a cosine
         "rts",
         " ".join(
             f"{name}{suffix}"
             for name in (
                 "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim "
                 "floor fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb "
-                "lrint lround modf nan nearbyint nextafter pow remainder remquo rint round scalbln scalbn sin sinh "
-                "sqrt tan tanh tgamma trunc"
+                "lrint lround modf nan nearbyint nextafter pow remainder remquo rint round scalbln scalbn sin sincos "
+                "sinh sqrt tan tanh tgamma trunc"
             ).split()
             for suffix in ("", "f")
         ),

@@ -1,5 +1,7 @@
 /* In C, where a name is enough to take a function's address. Functions of ours are declared without parameters: only
  * their addresses are used here. */
+#define _GNU_SOURCE /* sincos */
+
 #include "export_table.h"
 
 #include <math.h>
