@@ -49,9 +49,9 @@ class Case:
         return generate(self.op, self.attrs, self.operands, self.outputs, options=self.options)
 
 
-def source_text(kernels: Sequence[GeneratedKernel]) -> str:
+def source_text(kernels: Sequence[GeneratedKernel], headers: Sequence[Path] = (HEADER,)) -> str:
     """A translation unit like lib0.c with exported entries ``k0``, ``k1``, ... that take an array of pointers."""
-    parts = ["#include <math.h>\n", HEADER.read_text(encoding="utf-8")]
+    parts = ["#include <math.h>\n", *(header.read_text(encoding="utf-8") for header in headers)]
     for i, kernel in enumerate(kernels):
         parts.append(kernel.source_template.replace("@SYMBOL@", f"__tvm_ffi_k{i}"))
         types = [f"(const {t.c_type}*)" for t in kernel.inputs] + [f"({t.c_type}*)" for t in kernel.outputs]
@@ -67,10 +67,10 @@ def source_text(kernels: Sequence[GeneratedKernel]) -> str:
 
 def compile_kernels(
     kernels: Sequence[GeneratedKernel], folder: Path, command: Sequence[str] = CXX_FLAGS, march: str = "native",
-    extra: Sequence[str] = ("-O2",),
+    extra: Sequence[str] = ("-O2",), headers: Sequence[Path] = (HEADER,),
 ) -> ctypes.CDLL:  # fmt: skip
     source = folder / "kernels.txt"
-    source.write_text(source_text(kernels), encoding="utf-8")
+    source.write_text(source_text(kernels, headers), encoding="utf-8")
     library = folder / "kernels.so"
     subprocess.run(
         [*command, f"-march={march}", *WARNINGS, *extra, "-shared", "-fPIC", str(source), "-o", str(library), "-lm"],

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from c7x.codegen.kernels import conv2d, matmul, norm, select, softmax
+from c7x.codegen.kernels import conv2d, int8_conv, int8_elementwise, int8_pool, matmul, norm, select, softmax
 from c7x.codegen.kernels.base import GeneratedKernel, KernelOptions, Operand
 from c7x.codegen.program import TensorType
 from c7x.errors import UnsupportedError
@@ -33,6 +33,12 @@ OPS: Mapping[str, _Generator] = {
     "c7x.layer_norm": _Generator(generate=norm.generate, supports=norm.supports),
     "c7x.log_softmax": _Generator(generate=softmax.generate_log, supports=softmax.supports),
     "c7x.matmul": _Generator(generate=matmul.generate, supports=matmul.supports),
+    "c7x.qadd": _Generator(generate=int8_elementwise.generate_add, supports=int8_elementwise.supports_pair),
+    "c7x.qavg_pool2d": _Generator(generate=int8_pool.generate_avg_pool, supports=int8_pool.supports_avg_pool),
+    "c7x.qconv2d": _Generator(generate=int8_conv.generate, supports=int8_conv.supports),
+    "c7x.qmax_pool2d": _Generator(generate=int8_pool.generate_max_pool, supports=int8_pool.supports_max_pool),
+    "c7x.qmul": _Generator(generate=int8_elementwise.generate_mul, supports=int8_elementwise.supports_pair),
+    "c7x.qtable": _Generator(generate=int8_elementwise.generate_table, supports=int8_elementwise.supports_table),
     "c7x.softmax": _Generator(generate=softmax.generate, supports=softmax.supports),
     "c7x.topk": _Generator(generate=select.generate_topk, supports=select.supports_topk),
 }

@@ -1,0 +1,76 @@
+"""What the quantised kernels share. The contract of all of them, bit for bit, is in integers:
+
+    sum = sum over taps of (x - x_zero) * w, plus bias
+    y   = clamp(floor((sum * multiplier + 2^(shift - 1)) / 2^shift) + y_zero, low, high)
+
+so a result is the ratio multiplier / 2^shift of the sum, rounded to nearest with halves up. ``multiplier`` has 31 bits:
+the result of one operator differs from float arithmetic on the same quantised operands by at most one, and only where
+the float result lies within a few millionths of a half. Sums are int32 for int8 data and int64 for int16 data; padding
+is real zero, that is x_zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from c7x.codegen.kernels.base import MAX_NUMEL, GeneratedKernel, Operand, signature
+from c7x.codegen.program import TensorType
+
+#: A sum of this many products of int8 (x - x_zero up to 255, w up to 128) and twice its bias stay inside an int32.
+MAX_DEPTH_INT8 = 16384
+
+#: dtype -> smallest and largest value.
+LIMITS: Mapping[str, tuple[int, int]] = {"int8": (-128, 127), "int16": (-32768, 32767)}
+
+
+def array_type(array: np.ndarray) -> TensorType:
+    """The type of an array."""
+    return TensorType(dtype=array.dtype.name, shape=tuple(array.shape))
+
+
+def require_integer(types: Sequence[TensorType]) -> str | None:
+    """Why these tensors are not for the quantised kernels; None when they are: all int8 or all int16, and not empty."""
+    for t in types:
+        if t.dtype != types[0].dtype or t.dtype not in LIMITS:
+            return f"dtype {t.dtype} (all int8 or all int16 have a kernel)"
+        if not 0 < t.numel <= MAX_NUMEL:
+            return f"a tensor has {t.numel} elements"
+    return None
+
+
+def fill(template: str, values: Mapping[str, Any]) -> str:
+    """The template with every ``@NAME@`` replaced."""
+    for name, value in values.items():
+        template = template.replace(f"@{name}@", str(value))
+    return template
+
+
+def narrow(dtype: str) -> str:
+    """The helper that stores eight lanes."""
+    return {"int8": "c7x_narrow8", "int16": "c7x_narrow16"}[dtype]
+
+
+def widen(dtype: str) -> str:
+    """The helper that loads eight lanes."""
+    return {"int8": "c7x_widen8", "int16": "c7x_widen16"}[dtype]
+
+
+def finish(
+    *, functions: str, body: Sequence[str], inputs: Sequence[Operand], outputs: Sequence[TensorType],
+    packed: Mapping[int, np.ndarray], workspace_bytes: int = 0, macs: int = 0, name_hint: str,
+) -> GeneratedKernel:  # fmt: skip
+    """The kernel whose statements are ``body``; packed constants replace the types of their operands."""
+    types = tuple(array_type(packed[i]) if i in packed else operand.type for i, operand in enumerate(inputs))
+    head = signature(types, tuple(outputs), workspace=workspace_bytes > 0)
+    return GeneratedKernel(
+        source_template=functions + head + " {\n" + "".join(f"  {line}\n" for line in body) + "  return 0;\n}\n",
+        inputs=types,
+        outputs=tuple(outputs),
+        packed=packed,
+        workspace_bytes=workspace_bytes,
+        macs=macs,
+        name_hint=name_hint,
+    )

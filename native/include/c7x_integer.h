@@ -1,0 +1,203 @@
+/* Integer arithmetic of the quantised kernels, eight int32 lanes at a time: products of bytes and of 16-bit integers
+ * added up exactly, and the way back from a sum to a quantised value.
+ *
+ * The text of this file is copied into a lib0.c that needs it, behind c7x_vector.h. Every helper computes the same bits
+ * on every machine; where a processor has an instruction for it, GCC's and clang's name of that instruction is used, and
+ * plain lanes otherwise. */
+#ifndef C7X_INTEGER_H
+#define C7X_INTEGER_H
+
+#if defined(__has_builtin)
+#define C7X_HAS(name) __has_builtin(name)
+#else
+#define C7X_HAS(name) 0
+#endif
+
+C7X_INLINE c7x_i32x8 c7x_load8i(const int32_t *p) { return *(const c7x_i32x8 *)p; }
+C7X_INLINE void c7x_store8i(int32_t *p, c7x_i32x8 v) { *(c7x_i32x8 *)p = v; }
+
+/* Eight groups of four bytes, or of two 16-bit integers. */
+C7X_INLINE c7x_i32x8 c7x_load32b(const void *p) {
+  c7x_i32x8 v;
+  memcpy(&v, p, 32);
+  return v;
+}
+
+/* The group at p in all lanes. */
+C7X_INLINE c7x_i32x8 c7x_splat4b(const void *p) {
+  int32_t group;
+  memcpy(&group, p, 4);
+  return c7x_splat8i(group);
+}
+
+/* ---- sums of products ---- */
+
+#if defined(__AVX2__) && C7X_HAS(__builtin_ia32_pmaddwd256)
+typedef int16_t c7x_i16x16 __attribute__((vector_size(32)));
+#define C7X_MADD(x, w) ((c7x_i32x8)__builtin_ia32_pmaddwd256((c7x_i16x16)(x), (c7x_i16x16)(w)))
+#elif defined(__SSE2__) && C7X_HAS(__builtin_ia32_pmaddwd128)
+typedef int16_t c7x_i16x8 __attribute__((vector_size(16)));
+typedef int32_t c7x_i32x4 __attribute__((vector_size(16)));
+C7X_INLINE c7x_i32x8 c7x_madd(c7x_i32x8 x, c7x_i32x8 w) {
+  c7x_i16x8 xs[2], ws[2];
+  c7x_i32x4 sums[2];
+  c7x_i32x8 sum;
+  memcpy(xs, &x, 32);
+  memcpy(ws, &w, 32);
+  sums[0] = (c7x_i32x4)__builtin_ia32_pmaddwd128(xs[0], ws[0]);
+  sums[1] = (c7x_i32x4)__builtin_ia32_pmaddwd128(xs[1], ws[1]);
+  memcpy(&sum, sums, 32);
+  return sum;
+}
+#define C7X_MADD(x, w) c7x_madd(x, w)
+#else
+C7X_INLINE c7x_i32x8 c7x_madd(c7x_i32x8 x, c7x_i32x8 w) {
+  return ((x << 16) >> 16) * ((w << 16) >> 16) + (x >> 16) * (w >> 16);
+}
+#define C7X_MADD(x, w) c7x_madd(x, w)
+#endif
+
+/* sum + x0 w0 + x1 w1 in every lane, over pairs of int16. */
+C7X_INLINE c7x_i32x8 c7x_dot2(c7x_i32x8 sum, c7x_i32x8 x, c7x_i32x8 w) { return sum + C7X_MADD(x, w); }
+
+/* sum + x0 w0 + ... + x3 w3 in every lane, over groups of four: x without a sign, w with one. */
+C7X_INLINE c7x_i32x8 c7x_dot4(c7x_i32x8 sum, c7x_i32x8 x, c7x_i32x8 w) {
+#if defined(__AVX512VNNI__) && defined(__AVX512VL__) && C7X_HAS(__builtin_ia32_vpdpbusd_v8si)
+  return (c7x_i32x8)__builtin_ia32_vpdpbusd_v8si(sum, x, w);
+#elif defined(__AVX512VNNI__) && defined(__AVX512VL__) && C7X_HAS(__builtin_ia32_vpdpbusd256)
+  return (c7x_i32x8)__builtin_ia32_vpdpbusd256(sum, x, w);
+#elif defined(__AVX2__) && C7X_HAS(__builtin_ia32_pmaddwd256)
+  const c7x_i16x16 ws = (c7x_i16x16)w;
+  const c7x_i32x8 odd = (c7x_i32x8)(ws >> 8);
+  const c7x_i32x8 even = (c7x_i32x8)((c7x_i16x16)(w << 8) >> 8);
+  const c7x_i32x8 high = (x >> 8) & c7x_splat8i(0x00ff00ff);
+  const c7x_i32x8 low = x & c7x_splat8i(0x00ff00ff);
+  return sum + C7X_MADD(low, even) + C7X_MADD(high, odd);
+#else
+  const c7x_i32x8 low = x & c7x_splat8i(0x00ff00ff);
+  const c7x_i32x8 high = (x >> 8) & c7x_splat8i(0x00ff00ff);
+  /* Bytes 0 and 2, and bytes 1 and 3, as pairs of int16 with their signs. */
+  const c7x_i32x8 even = (((w << 24) >> 24) & c7x_splat8i(0x0000ffff)) | (((w << 8) >> 24) << 16);
+  const c7x_i32x8 odd = (((w << 16) >> 24) & c7x_splat8i(0x0000ffff)) | ((w >> 24) << 16);
+  return sum + C7X_MADD(low, even) + C7X_MADD(high, odd);
+#endif
+}
+
+/* sum + x * w in every lane, where x and w are within an int16. */
+C7X_INLINE c7x_i32x8 c7x_mul16(c7x_i32x8 sum, c7x_i32x8 x, c7x_i32x8 w) {
+#if defined(__SSE2__)
+  return sum + C7X_MADD(x, w & c7x_splat8i(0x0000ffff));
+#else
+  return sum + x * w;
+#endif
+}
+
+/* ---- lanes from and to narrow integers ---- */
+
+#if defined(__C7000__) || !C7X_HAS(__builtin_convertvector)
+C7X_INLINE c7x_i32x8 c7x_widen8(const int8_t *p) {
+  int32_t v[8];
+  for (int32_t i = 0; i < 8; ++i) v[i] = p[i];
+  return c7x_load8i(v);
+}
+C7X_INLINE c7x_i32x8 c7x_widen16(const int16_t *p) {
+  int32_t v[8];
+  for (int32_t i = 0; i < 8; ++i) v[i] = p[i];
+  return c7x_load8i(v);
+}
+C7X_INLINE void c7x_narrow8(int8_t *p, c7x_i32x8 x) {
+  int32_t v[8];
+  c7x_store8i(v, x);
+  for (int32_t i = 0; i < 8; ++i) p[i] = (int8_t)v[i];
+}
+C7X_INLINE void c7x_narrow16(int16_t *p, c7x_i32x8 x) {
+  int32_t v[8];
+  c7x_store8i(v, x);
+  for (int32_t i = 0; i < 8; ++i) p[i] = (int16_t)v[i];
+}
+#else
+typedef int8_t c7x_bytes8 __attribute__((vector_size(8)));
+typedef int16_t c7x_shorts8 __attribute__((vector_size(16)));
+typedef int32_t c7x_words8 __attribute__((vector_size(32)));
+C7X_INLINE c7x_i32x8 c7x_widen8(const int8_t *p) {
+  c7x_bytes8 v;
+  memcpy(&v, p, 8);
+  return (c7x_i32x8)__builtin_convertvector(v, c7x_words8);
+}
+C7X_INLINE c7x_i32x8 c7x_widen16(const int16_t *p) {
+  c7x_shorts8 v;
+  memcpy(&v, p, 16);
+  return (c7x_i32x8)__builtin_convertvector(v, c7x_words8);
+}
+C7X_INLINE void c7x_narrow8(int8_t *p, c7x_i32x8 x) {
+  const c7x_bytes8 v = __builtin_convertvector((c7x_words8)x, c7x_bytes8);
+  memcpy(p, &v, 8);
+}
+C7X_INLINE void c7x_narrow16(int16_t *p, c7x_i32x8 x) {
+  const c7x_shorts8 v = __builtin_convertvector((c7x_words8)x, c7x_shorts8);
+  memcpy(p, &v, 16);
+}
+#endif
+
+C7X_INLINE int32_t c7x_clamp_i32(int32_t v, int32_t low, int32_t high) { return v < low ? low : (v > high ? high : v); }
+C7X_INLINE int64_t c7x_clamp_i64(int64_t v, int64_t low, int64_t high) { return v < low ? low : (v > high ? high : v); }
+
+C7X_INLINE c7x_i32x8 c7x_clamp8i(c7x_i32x8 v, int32_t low, int32_t high) {
+#if defined(__AVX2__) && C7X_HAS(__builtin_ia32_pmaxsd256) && C7X_HAS(__builtin_ia32_pminsd256)
+  return (c7x_i32x8)__builtin_ia32_pminsd256(__builtin_ia32_pmaxsd256(v, c7x_splat8i(low)), c7x_splat8i(high));
+#elif defined(__C7000__)
+  int32_t lanes[8];
+  c7x_store8i(lanes, v);
+  for (int32_t i = 0; i < 8; ++i) lanes[i] = c7x_clamp_i32(lanes[i], low, high);
+  return c7x_load8i(lanes);
+#else
+  const c7x_i32x8 least = c7x_splat8i(low), most = c7x_splat8i(high);
+  const c7x_i32x8 under = (c7x_i32x8)(v < least);
+  const c7x_i32x8 raised = (least & under) | (v & ~under);
+  const c7x_i32x8 over = (c7x_i32x8)(raised > most);
+  return (most & over) | (raised & ~over);
+#endif
+}
+
+/* ---- requantisation ---- */
+
+/* Floor of (sum * multiplier + half) / 2^shift, half = 2^(shift - 1): sum times a ratio, rounded, halves up.
+ * 0 <= multiplier < 2^31, 1 <= shift <= 62. */
+C7X_INLINE int64_t c7x_requantize(int32_t sum, int32_t multiplier, int32_t shift) {
+  return ((int64_t)sum * multiplier + (INT64_C(1) << (shift - 1))) >> shift;
+}
+
+/* The same for a sum of up to 47 bits, 17 <= shift <= 62: the low 16 bits apart, since the product has too many. */
+C7X_INLINE int64_t c7x_requantize64(int64_t sum, int32_t multiplier, int32_t shift) {
+  const int64_t low = (sum & 0xffff) * multiplier + (INT64_C(1) << (shift - 1));
+  return ((sum >> 16) * multiplier + (low >> 16)) >> (shift - 16);
+}
+
+/* c7x_requantize in eight lanes, each with its own ratio; 31 <= shift. */
+C7X_INLINE c7x_i32x8 c7x_requantize8(c7x_i32x8 sum, const int32_t *multiplier, const int32_t *shift) {
+#if defined(__AVX2__) && C7X_HAS(__builtin_ia32_pmuldq256)
+  typedef int64_t i64x4 __attribute__((vector_size(32)));
+  typedef uint64_t u64x4 __attribute__((vector_size(32)));
+  typedef int32_t i32x8 __attribute__((vector_size(32)));
+  const i32x8 m = (i32x8)c7x_load8i(multiplier);
+  const u64x4 s = (u64x4)c7x_load8i(shift);
+  const u64x4 one = {1, 1, 1, 1};
+  const u64x4 bit62 = one << 62;
+  const u64x4 word = {UINT64_C(0xffffffff), UINT64_C(0xffffffff), UINT64_C(0xffffffff), UINT64_C(0xffffffff)};
+  const u64x4 s_even = s & word, s_odd = s >> 32;
+  /* 2^62 makes the number positive, so that a logical shift does; what it becomes is taken away again. */
+  const u64x4 p_even = (u64x4)(i64x4)__builtin_ia32_pmuldq256((i32x8)sum, m);
+  const u64x4 p_odd =
+      (u64x4)(i64x4)__builtin_ia32_pmuldq256((i32x8)((u64x4)sum >> 32), (i32x8)((u64x4)m >> 32));
+  const u64x4 even = ((p_even + (bit62 + (one << (s_even - one)))) >> s_even) - (bit62 >> s_even);
+  const u64x4 odd = ((p_odd + (bit62 + (one << (s_odd - one)))) >> s_odd) - (bit62 >> s_odd);
+  return (c7x_i32x8)((even & word) | (odd << 32));
+#else
+  int32_t lanes[8];
+  c7x_store8i(lanes, sum);
+  for (int32_t i = 0; i < 8; ++i) lanes[i] = (int32_t)c7x_requantize(lanes[i], multiplier[i], shift[i]);
+  return c7x_load8i(lanes);
+#endif
+}
+
+#endif /* C7X_INTEGER_H */

@@ -1,0 +1,193 @@
+"""The generated integer kernels: bit-exact to their numpy models, with guards around every buffer, and sanitised."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from c7x.codegen.kernels import supports
+from c7x.codegen.kernels.int8_elementwise import table_of
+from c7x.codegen.program import TensorType
+from tests.integer_models import MODELS, multiplier_and_shift
+from tests.integration import kernel_harness as harness
+from tests.integration.kernel_harness import Case
+
+INTEGER = harness.ROOT / "native" / "include" / "c7x_integer.h"
+
+
+def full(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Values over the whole range, both ends included."""
+    limits = np.iinfo(dtype)
+    x = rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
+    x.reshape(-1)[: min(2, x.size)] = (limits.min, limits.max)[: min(2, x.size)]
+    return x
+
+
+def conv(
+    rng: np.random.Generator, *, n: int = 1, h: int = 8, w: int = 8, c: int = 8, o: int = 8, k: tuple[int, int] = (3, 3),
+    strides: tuple[int, int] = (1, 1), padding: tuple[int, int, int, int] = (0, 0, 0, 0),
+    dilation: tuple[int, int] = (1, 1), groups: int = 1, x_zero: int = 0, y_zero: int = 0, low: int | None = None,
+    high: int | None = None, dtype: str = "int8", large: bool = False, extreme: bool = False,
+) -> Case:  # fmt: skip
+    top, left, bottom, right = padding
+    oh = (h + top + bottom - (k[0] - 1) * dilation[0] - 1) // strides[0] + 1
+    ow = (w + left + right - (k[1] - 1) * dilation[1] - 1) // strides[1] + 1
+    depth = c // groups * k[0] * k[1]
+    limits = np.iinfo(dtype)
+    data, weight = full(rng, (n, h, w, c), dtype), full(rng, (o, c // groups, *k), dtype)
+    if extreme:
+        data[...], weight[...] = limits.min, limits.min
+    size = (2.0**7 if dtype == "int8" else 2.0**15) * np.sqrt(depth) / 3
+    ratios = rng.uniform(0.05, 2.0, o) / size * (200 if large else 1)
+    pairs = [multiplier_and_shift(r) for r in ratios]
+    bias = rng.integers(-1000, 1000, o) * (1 if dtype == "int8" else 10**6)
+    return Case(
+        op="c7x.qconv2d",
+        attrs={
+            "strides": list(strides), "padding": list(padding), "dilation": list(dilation), "groups": groups,
+            "x_zero": x_zero, "y_zero": y_zero, "low": limits.min if low is None else low,
+            "high": limits.max if high is None else high,
+        },
+        inputs=(
+            data, weight, bias.astype("int32" if dtype == "int8" else "int64"),
+            np.array([m for m, _ in pairs], "int32"), np.array([s for _, s in pairs], "int32"),
+        ),
+        outputs=(TensorType(dtype=dtype, shape=(n, oh, ow, o)),),
+        constants=(1, 2, 3, 4),
+    )  # fmt: skip
+
+
+def pair(rng: np.random.Generator, op: str, shape: tuple[int, ...], dtype: str, **attrs: Any) -> Case:
+    limits = np.iinfo(dtype)
+    base = {"a_zero": 3, "b_zero": -7, "y_zero": 5, "low": limits.min, "high": limits.max}
+    if dtype == "int16":
+        base |= {"a_zero": 0, "b_zero": 0, "y_zero": 0}
+    other = (shape[0], 1, 1, shape[3]) if "inner" in attrs else shape
+    return Case(
+        op=op,
+        attrs={**base, **attrs},
+        inputs=(full(rng, shape, dtype), full(rng, other, dtype)),
+        outputs=(TensorType(dtype=dtype, shape=shape),),
+    )
+
+
+def pool(rng: np.random.Generator, op: str, shape: tuple[int, ...], dtype: str, **attrs: Any) -> Case:
+    n, h, w, c = shape
+    limits = np.iinfo(dtype)
+    top, left, bottom, right = attrs["padding"]
+    oh = (h + top + bottom - attrs["pool"][0]) // attrs["strides"][0] + 1
+    ow = (w + left + right - attrs["pool"][1]) // attrs["strides"][1] + 1
+    if op == "c7x.qavg_pool2d":
+        taps = attrs["pool"][0] * attrs["pool"][1]
+        ratios = [[count, *multiplier_and_shift(0.8 / count)] for count in range(taps, 0, -1)]
+        zero = {"x_zero": 4, "y_zero": -3} if dtype == "int8" else {"x_zero": 0, "y_zero": 0}
+        attrs |= {"ratios": ratios, **zero, "low": limits.min, "high": limits.max}
+    else:
+        attrs |= {"dilation": [1, 1]}
+    return Case(
+        op=op, attrs=attrs, inputs=(full(rng, shape, dtype),), outputs=(TensorType(dtype=dtype, shape=(n, oh, ow, c)),)
+    )
+
+
+def conv_cases(rng: np.random.Generator) -> list[Case]:
+    cases = []
+    for dtype in ("int8", "int16"):
+        zeros = {"x_zero": -11, "y_zero": 9} if dtype == "int8" else {}
+        cases += [
+            conv(rng, dtype=dtype, c=16, o=16, padding=(1, 1, 1, 1), **zeros),
+            conv(rng, dtype=dtype, c=3, o=32, h=15, w=13, k=(7, 7), strides=(2, 2), padding=(3, 3, 3, 3), **zeros),
+            conv(rng, dtype=dtype, c=64, o=24, k=(1, 1), h=7, w=7, **zeros),
+            conv(rng, dtype=dtype, c=40, o=17, k=(1, 1), h=9, w=5, strides=(2, 2), **zeros),
+            conv(rng, dtype=dtype, c=5, o=7, h=6, w=9, padding=(1, 2, 0, 1), **zeros),
+            conv(rng, dtype=dtype, c=12, o=20, groups=4, padding=(1, 1, 1, 1), **zeros),
+            conv(rng, dtype=dtype, c=6, o=9, groups=3, k=(3, 1), **zeros),
+            conv(rng, dtype=dtype, c=8, o=8, dilation=(2, 3), h=12, w=14, padding=(2, 3, 2, 3), **zeros),
+            conv(rng, dtype=dtype, n=2, c=8, o=8, h=5, w=5, padding=(1, 1, 1, 1), **zeros),
+            conv(rng, dtype=dtype, c=512, o=10, h=1, w=1, k=(1, 1), **zeros),
+            conv(rng, dtype=dtype, c=300, o=33, h=1, w=3, k=(1, 1), **zeros),
+            conv(rng, dtype=dtype, c=9, o=16, h=1, w=40, k=(1, 5), padding=(0, 2, 0, 2), dilation=(1, 2), **zeros),
+            conv(rng, dtype=dtype, c=100, o=8, h=6, w=6, padding=(1, 1, 1, 1), extreme=True, **zeros),
+            conv(rng, dtype=dtype, c=8, o=16, large=True, **zeros),
+            conv(rng, dtype=dtype, c=16, o=16, low=0, high=100, **zeros),
+            conv(rng, dtype=dtype, c=16, o=16, groups=16, padding=(1, 1, 1, 1), **zeros),
+            conv(rng, dtype=dtype, c=13, o=13, groups=13, strides=(2, 2), padding=(1, 1, 1, 1), h=9, w=11, **zeros),
+            conv(rng, dtype=dtype, c=3, o=3, groups=3, padding=(1, 1, 1, 1), **zeros),
+            conv(rng, dtype=dtype, c=24, o=24, groups=24, k=(5, 5), **zeros),
+            conv(rng, dtype=dtype, c=8, o=8, groups=8, k=(1, 9), padding=(0, 4, 0, 4), **zeros),
+            conv(rng, dtype=dtype, c=8, o=8, groups=8, dilation=(2, 2), padding=(2, 2, 2, 2), n=2, **zeros),
+            conv(rng, dtype=dtype, c=32, o=16, h=90, w=80, padding=(1, 1, 1, 1), **zeros),
+        ]
+    # A zero point at either end of the range, where padding and the sign meet.
+    cases += [conv(rng, c=8, o=8, padding=(1, 1, 1, 1), x_zero=z, y_zero=-z, low=-z) for z in (-128, 127)]
+    return cases
+
+
+def other_cases(rng: np.random.Generator) -> list[Case]:
+    cases: list[Case] = []
+    for dtype, shape in itertools.product(("int8", "int16"), ((1, 5, 7, 13), (2, 3, 3, 8), (1, 1, 1, 1))):
+        big = {"a_mul": 1 << 20, "b_mul": 777777, "shift": 20}
+        wide = {"a_mul": 1 << 30, "b_mul": 987654321, "shift": 31}
+        cases.append(pair(rng, "c7x.qadd", shape, dtype, **(big if dtype == "int8" else wide)))
+        cases.append(pair(rng, "c7x.qadd", shape, dtype, a_mul=3, b_mul=5, shift=1, low=0))
+        multiplier, shift = multiplier_and_shift(0.01 if dtype == "int8" else 1 / 40000)
+        cases.append(pair(rng, "c7x.qmul", shape, dtype, mul=multiplier, shift=shift))
+        cases.append(
+            pair(rng, "c7x.qmul", shape, dtype, mul=multiplier, shift=shift, inner=shape[1] * shape[2], channels=shape[3])
+        )
+        for include in (False, True):
+            cases.append(
+                pool(
+                    rng, "c7x.qavg_pool2d", (shape[0], 7, 9, shape[3]), dtype, pool=[3, 3], strides=[2, 2],
+                    padding=[1, 1, 1, 1], include_pad=include,
+                )  # fmt: skip
+            )
+        cases.append(
+            pool(
+                rng, "c7x.qmax_pool2d", (shape[0], 7, 9, shape[3]), dtype, pool=[3, 2], strides=[2, 1], padding=[1, 0, 1, 1]
+            )
+        )
+    data = np.arange(256, dtype=np.uint8).view(np.int8)
+    entries = table_of(lambda x: np.clip(np.rint(x * 0.3) - 4, -128, 127))
+    cases.append(
+        Case(op="c7x.qtable", attrs={"name": "scale"}, inputs=(data, entries),
+             outputs=(TensorType(dtype="int8", shape=(256,)),), constants=(1,))
+    )  # fmt: skip
+    return cases
+
+
+BUILDS = {
+    "native": (harness.CXX_FLAGS, "native", ("-O3",)),
+    "baseline": (harness.C_FLAGS, "x86-64", ("-O2",)),
+    "avx2": (harness.C_FLAGS, "x86-64-v3", ("-O3",)),
+    "clang": (("clang", "-x", "c", "-std=c99"), "x86-64-v3", ("-O2",)),
+    "sanitized": (harness.C_FLAGS, "native", ("-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=all")),
+}
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_kernels_are_bit_exact(build: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    cases = conv_cases(rng) + other_cases(rng)
+    kernels = [case.generate() for case in cases]
+    command, march, extra = BUILDS[build]
+    library = harness.compile_kernels(kernels, tmp_path, command, march, extra, headers=(harness.HEADER, INTEGER))
+    for index, (kernel, case) in enumerate(zip(kernels, cases, strict=True)):
+        (got,) = harness.call(library, index, kernel, case)
+        want = MODELS[case.op](case.attrs, case.inputs, case.outputs[0].shape)
+        np.testing.assert_array_equal(got, want, err_msg=f"{case!r}")
+
+
+def test_refuses_what_it_would_get_wrong() -> None:
+    rng = np.random.default_rng(1)
+    deep = conv(rng, c=2048, o=1, h=3, w=3)
+    assert "products" in str(supports(deep.op, deep.attrs, deep.operands, deep.outputs))
+    wide = conv(rng, dtype="int16", x_zero=4)
+    assert "zero point" in str(supports(wide.op, wide.attrs, wide.operands, wide.outputs))
+    mixed = conv(rng)
+    assert "dtype" in str(
+        supports(mixed.op, mixed.attrs, mixed.operands, [TensorType(dtype="int16", shape=mixed.outputs[0].shape)])
+    )
