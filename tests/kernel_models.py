@@ -1,8 +1,8 @@
 """What every firmware kernel computes, in numpy, written from kernels.md and not from the C.
 
 One function per kernel, named after it; each takes the kernel's inputs as arrays and its scalars by name, and returns
-the outputs. Integers are Python's or int64 wide enough not to overflow; float32 expressions go operation by operation from
-the left. ``vector=True`` is the board's rule for whole vectors of eight where kernels.md marks a kernel V.
+the outputs. Integers are Python's, or int64 where that cannot overflow; float32 expressions go operation by operation
+from the left. ``vector=True`` is the board's rule for whole vectors of eight where kernels.md marks a kernel V.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ F = np.float32
 
 def sat(v: Array, bits: int) -> Array:
     limit = 1 << (bits - 1)
-    return np.clip(v, -limit, limit - 1).astype(f"int{bits}")
+    out: Array = np.clip(v, -limit, limit - 1).astype(f"int{bits}")
+    return out
 
 
 def trunc(v: Array | np.float32) -> Array:
@@ -214,7 +215,8 @@ def _windows(
 def c7x_int8_max_pool(
     x: Array, *, out_hw: tuple[int, int], k: tuple[int, int], s: tuple[int, int], p: tuple[int, int], fill: int = -128
 ) -> Array:
-    return _windows(x, out_hw, k, s, p, fill).max(axis=-1).astype(np.int8)
+    out: Array = _windows(x, out_hw, k, s, p, fill).max(axis=-1).astype(np.int8)
+    return out
 
 
 def c7x_int8_max_pool_tidl(
@@ -341,7 +343,11 @@ def c7x_sdpa_decode(q: Array, k_cache: Array, v_cache: Array, mask: Array) -> Ar
 
 def c7x_topk(x: Array, k: int) -> tuple[Array, Array]:
     """x [batch, n]; equal values by index, NaN first."""
-    order = [sorted(range(x.shape[1]), key=lambda i, r=row: (not math.isnan(r[i]), -r[i], i))[:k] for row in x]
+
+    def first(row: Array) -> list[int]:
+        return sorted(range(row.size), key=lambda i: (not math.isnan(row[i]), -row[i], i))[:k]
+
+    order = [first(row) for row in x]
     indices = np.array(order, np.int64).reshape(x.shape[0], k)
     return np.take_along_axis(x, indices, axis=1), indices
 
@@ -379,7 +385,8 @@ def _conv_sums(x: Array, w: Array, s: tuple[int, int], pads: tuple[int, int, int
     """Exact sums of x [C, H, W] with w [O, C, KH, KW]; pads top, bottom, left, right."""
     padded = np.pad(x.astype(np.int64), ((0, 0), pads[:2], pads[2:]))
     view = np.lib.stride_tricks.sliding_window_view(padded, w.shape[2:], axis=(1, 2))[:, :: s[0], :: s[1]]
-    return np.einsum("chwij,ocij->ohw", view, w.astype(np.int64))
+    out: Array = np.einsum("chwij,ocij->ohw", view, w.astype(np.int64))
+    return out
 
 
 def mmalib_conv2d(

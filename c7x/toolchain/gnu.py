@@ -61,6 +61,7 @@ FLOAT_FLAGS: tuple[str, ...] = ("-fno-math-errno", "-fno-trapping-math", "-fno-s
 C_FLAGS: tuple[str, ...] = ("-x", "c", "-std=c99")
 CXX_FLAGS: tuple[str, ...] = ("-x", "c++", "-std=c++14", "-fno-exceptions", "-fno-rtti")
 
+_CLONES = "-DC7X_CLONES"
 _FIRMWARE_NAME = re.compile(r"\b(?:c7x|mmalib)_\w+")
 _DEFINITION = re.compile(r"^int32_t (\w+)\(", re.MULTILINE)
 
@@ -135,7 +136,7 @@ def float_flags(options: BuildOptions, compiler: Compiler, *, clones: bool = Tru
     """
     if options.march:
         return (*FLOAT_FLAGS, "-ffp-contract=fast")
-    picked = ("-DC7X_CLONES",) if clones and compiler.has_clones and options.build_type == "release" else ()
+    picked = (_CLONES,) if clones and compiler.has_clones and options.build_type == "release" else ()
     return (*FLOAT_FLAGS, "-ffp-contract=off", *picked)
 
 
@@ -215,16 +216,12 @@ def build_cg_dsp(
     march = (f"-march={options.march}",) if options.march else ()
     includes = (word for name in headers for word in ("-I", name))
     common = (*BUILD_TYPES[options.build_type], *march, prefix_map, *includes)
-    generated = (
-        *(CXX_FLAGS if compiler.is_cxx else C_FLAGS),
-        *common,
-        *float_flags(options, compiler),
-        *options.cflags,
-    )
+    floats = float_flags(options, compiler)
+    generated = (*(CXX_FLAGS if compiler.is_cxx else C_FLAGS), *common, *floats, *options.cflags)
     units = [_Unit(source=path, flags=generated, hint=hint) for path in sorted(sources, key=_size, reverse=True)]
     runtime_hint = "check the compiler with c7x doctor, or choose another one with --cc"
     units += [_Unit(source=native / n, flags=(*C_FLAGS, *common), hint=runtime_hint) for n in RUNTIME_SOURCES]
-    kernels = (*C_FLAGS, *common, *KERNEL_FLAGS)
+    kernels = (*C_FLAGS, *common, *KERNEL_FLAGS, *(flag for flag in floats if flag == _CLONES))
     units += [_Unit(source=native / n, flags=kernels, hint=runtime_hint) for n in kernel_sources(sources)]
 
     def compile_unit(unit: _Unit) -> str:

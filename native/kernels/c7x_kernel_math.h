@@ -6,6 +6,9 @@
 #include <math.h>
 #include <stdint.h>
 
+/* c7x_vector.h first: it defines what c7x_scalar.h defines only where it is missing. */
+#include "c7x_vector.h"
+
 #include "c7x_scalar.h"
 
 #ifdef __FAST_MATH__
@@ -17,12 +20,6 @@
 
 #ifndef C7X_KERNELS_VECTOR_RULE
 #define C7X_KERNELS_VECTOR_RULE 0
-#endif
-
-#if defined(__GNUC__) || defined(__clang__)
-#define C7X_NO_ALIAS __restrict
-#else
-#define C7X_NO_ALIAS
 #endif
 
 #define C7X_REFUSED (-1)

@@ -25,7 +25,7 @@ static span taps_inside(int64_t offset, int32_t stride, int32_t size, int32_t ou
   return s;
 }
 
-C7X_INLINE void raise_by(int8_t *C7X_NO_ALIAS row, const int8_t *C7X_NO_ALIAS in, int32_t n, int32_t stride) {
+C7X_INLINE void raise_by(int8_t *C7X_RESTRICT row, const int8_t *C7X_RESTRICT in, int32_t n, int32_t stride) {
   for (int32_t i = 0; i < n; ++i) {
     const int8_t v = in[(int64_t)i * stride];
     row[i] = v > row[i] ? v : row[i];

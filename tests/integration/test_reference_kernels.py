@@ -188,6 +188,8 @@ QUANTISATIONS = (
     (0, INF, 0, 1.0),
     (0, NAN, 5, 1.0),
     (0, -0.5, 0, 0.25),
+    (3, 3000.0, -3, 0.1),
+    (3, -3000.0, -3, 0.1),
     (INT32_MAX, 0.5, INT32_MIN, 0.5),
     (INT32_MIN, 1e9, INT32_MAX, 1e-9),
 )
@@ -361,6 +363,17 @@ def test_avg_pool(kernels: Kernels, shape: Any, out: Any, k: Any, s: Any, p: Any
         same(got, models.c7x_int8_avg_pool(x, out_hw=out, k=k, s=s, p=p, zx=zx, sx=sx, zy=zy, sy=sy))
 
 
+def test_average_factor_is_divided_by_nine_and_then_by_the_scale(kernels: Kernels) -> None:
+    """In the order of the definition: with these scales any other gives another Q13 factor."""
+    x = np.random.default_rng(20).integers(-20, 20, (1, 8, 40, 40)).astype(np.int8)
+    sx, sy = 4.709, 0.273
+    assert models.q13(np.float32(sx) / np.float32(9) / np.float32(sy)) == 15700
+    assert models.q13(np.float32(sx) / (np.float32(9) * np.float32(sy))) == 15701
+    shape = (1, 8, 40, 40, 40, 40, 3, 3, 1, 1, 1, 1)
+    (got,) = kernels.run("c7x_int8_avg_pool", x, x.shape, *shape, 0, sx, 0, sy)
+    same(got, models.c7x_int8_avg_pool(x, out_hw=(40, 40), k=(3, 3), s=(1, 1), p=(1, 1), zx=0, sx=sx, zy=0, sy=sy))
+
+
 @pytest.mark.parametrize(
     "shape", [(1, 1, 1, 1), (2, 3, 7, 7), (1, 5, 8, 9), (1, 2, 33, 31), (0, 4, 3, 3), (1, 0, 3, 3)]
 )
@@ -383,6 +396,23 @@ def test_layer_norm(kernels: Kernels, outer: int, norm: int) -> None:
                 same(got, models.c7x_int8_layer_norm(x, w, b, eps=eps, zx=zx, sx=sx, zy=zy, sy=sy))
 
 
+def test_layer_norm_to_the_last_bit(kernels: Kernels) -> None:
+    """A bias that cancels the normalised row, and a scale that shows what is left: nothing, unless a step differs."""
+    x = int8(np.random.default_rng(21), 1, 500)
+    v = models.dq(x, 3, 0.37)
+    total = np.float32(0)
+    for value in v[0]:
+        total = np.float32(total + value)
+    d = v - total / np.float32(500)
+    squares = np.float32(0)
+    for value in d[0]:
+        squares = np.float32(squares + value * value)
+    w = floats(np.random.default_rng(22), 500)
+    bias = -(d / np.sqrt(squares / np.float32(500) + np.float32(1e-5)) * w)[0]
+    (got,) = kernels.run("c7x_int8_layer_norm", x, w, bias, x.shape, 1, 500, 1e-5, 3, 0.37, 4, 1e-12)
+    assert (got == 4).all()
+
+
 @pytest.mark.parametrize(("c", "h", "w"), [(0, 2, 2), (1, 0, 3), (2, 3, 0), (1, 1, 1), (3, 5, 7), (2, 8, 16)])
 def test_resize_and_fpn(kernels: Kernels, c: int, h: int, w: int) -> None:
     rng = np.random.default_rng(6)
@@ -394,7 +424,7 @@ def test_resize_and_fpn(kernels: Kernels, c: int, h: int, w: int) -> None:
             y = int8(rng, c2, 2 * h, 2 * w)
             args = (x, c, h, w, zx, sx, y, c2, zy, sy)
             shape = (c + c2, 2 * h, 2 * w)
-            names = {"z1": zx, "s1": sx, "z2": zy, "s2": sy, "s_out": 0.03, "z_out": -9}
+            names: dict[str, Any] = {"z1": zx, "s1": sx, "z2": zy, "s2": sy, "s_out": 0.03, "z_out": -9}
             (got,) = kernels.run("c7x_int8_fpn_upsample_concat", *args, shape, 0.03, -9)
             same(got, models.c7x_int8_fpn_upsample_concat(x, y, **names))
             results = kernels.run("c7x_int8_fpn_upsample_concat_ex", *args, shape, 0.03, -9, x.shape)
@@ -450,7 +480,9 @@ def residual_params(m: tuple[int, int], shift: int, zp: tuple[int, int, int]) ->
         ((32768, 32768), 15, (0, 0, 0)), ((12345, 54321), 15, (-128, 127, 5)), ((-20000, 40000), 15, (3, -4, -128)),
         ((INT32_MAX, INT32_MAX), 15, (-128, -128, 127)), ((INT32_MIN, INT32_MIN), 0, (127, 127, -128)),
         ((2105376, 0), 20, (127, 0, 0)), ((2105377, 2105376), 31, (127, 1, 0)), ((1, 0), 0, (0, 0, 0)),
-        ((7, -9), 31, (1, 2, 3)), ((INT32_MIN, 5), 63, (1, 2, 3)), ((-5, 5), 1000, (1, 2, 3)), ((0, 0), 0, (0, 0, -7)),
+        ((7, -9), 31, (1, 2, 3)),
+        ((12000000, 12000000), 25, (-128, -128, 0)), ((-9000000, -9000000), 25, (-128, -128, 0)),
+        ((INT32_MIN, 5), 63, (1, 2, 3)), ((-5, 5), 1000, (1, 2, 3)), ((0, 0), 0, (0, 0, -7)),
     ],
 )  # fmt: skip
 def test_residual_add(

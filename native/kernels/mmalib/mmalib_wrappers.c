@@ -106,8 +106,9 @@ typedef struct problem {
 } problem;
 
 /* sums[c * ROWS + r] = row r times column c, over n elements. */
-static void dot_block(const int16_t *C7X_NO_ALIAS row, const int16_t *C7X_NO_ALIAS column, int64_t depth, int64_t n,
-                      int32_t *C7X_NO_ALIAS sums) {
+C7X_KERNEL
+static void dot_block(const int16_t *C7X_RESTRICT row, const int16_t *C7X_RESTRICT column, int64_t depth, int64_t n,
+                      int32_t *C7X_RESTRICT sums) {
   const int16_t *r0 = row, *r1 = row + depth, *r2 = row + 2 * depth, *r3 = row + 3 * depth;
   const int16_t *c0 = column, *c1 = column + depth;
   int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0, t0 = 0, t1 = 0, t2 = 0, t3 = 0;
@@ -430,12 +431,12 @@ int32_t mmalib_conv2d_i8_grouped_loop(void *input, void *kernel, void *bias, voi
 /* ---- depthwise ---- */
 
 /* sums[i] += weight * row[i * stride]. */
-C7X_INLINE void add_tap_narrow(int32_t *C7X_NO_ALIAS sums, const int16_t *C7X_NO_ALIAS row, int32_t weight, int64_t n,
+C7X_INLINE void add_tap_narrow(int32_t *C7X_RESTRICT sums, const int16_t *C7X_RESTRICT row, int32_t weight, int64_t n,
                                int64_t stride) {
   for (int64_t i = 0; i < n; ++i) sums[i] += weight * row[i * stride];
 }
 
-C7X_INLINE void add_tap_wide(int64_t *C7X_NO_ALIAS sums, const int16_t *C7X_NO_ALIAS row, int32_t weight, int64_t n,
+C7X_INLINE void add_tap_wide(int64_t *C7X_RESTRICT sums, const int16_t *C7X_RESTRICT row, int32_t weight, int64_t n,
                              int64_t stride) {
   for (int64_t i = 0; i < n; ++i) sums[i] += weight * row[i * stride];
 }
