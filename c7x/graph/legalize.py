@@ -16,7 +16,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from c7x.errors import UnsupportedError
-from c7x.graph.line import KERNEL_PREFIX, dtype_of, load_origins, op_name, shape_of, straight_line
+from c7x.graph.line import KERNEL_PREFIX, dtype_of, load_origins, op_name, scalar_value, shape_of, straight_line
 
 #: TVM's operator pattern kOpaque.
 _OPAQUE = 8
@@ -158,6 +158,20 @@ def _round(bb: relax.BlockBuilder, call: Any) -> Any:
         call.args[0],
         primfunc_name_hint="round",
     )
+
+
+# --- arithmetic -------------------------------------------------------------------------------------------------
+
+
+def _multiply(bb: relax.BlockBuilder, call: Any) -> Any:
+    """TVM folds ``x * 0`` to 0 where the zero is a literal, which loses NaN, infinity and the sign of zero: there the
+    constant stays a tensor."""
+    if dtype_of(call).startswith("float") and 0.0 in (scalar_value(a) for a in call.args):
+        return bb.call_te(topi.multiply, *call.args, primfunc_name_hint="multiply")
+    return _usual_multiply(bb, call)
+
+
+_usual_multiply = tvm.ir.Op.get("relax.multiply").get_attr("FLegalize")
 
 
 # --- reductions -------------------------------------------------------------------------------------------------
@@ -307,6 +321,7 @@ LEGALIZE: dict[str, LegalizeFunc] = {
     "relax.nn.avg_pool3d": _avg_pool,
     "relax.nn.relu6": _relu6,
     "relax.round": _round,
+    "relax.multiply": _multiply,
     "relax.cumsum": _scan(lambda a, b: a + b, 0, "cumsum"),
     "relax.cumprod": _scan(lambda a, b: a * b, 1, "cumprod"),
     "relax.argsort": _argsort,
