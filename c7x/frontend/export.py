@@ -75,7 +75,7 @@ def export_stage(
         names = port_names(loaded, program)
         facts = {"names": names, "source": source.name}
         run.write_bytes("model.pt2", save_program(program, root=loaded.root, facts=facts))
-        inputs = list(own_inputs(_tensors(loaded.inputs)))
+        inputs = list(own_inputs(tuple(loaded.tensors)))
         reporter.progress("computing PyTorch's answers")
         # After saving: a model that updates its buffers in forward() would otherwise be saved in its second state.
         expected = eager_outputs(loaded, reporter=reporter)
@@ -113,9 +113,7 @@ def _ports(names: Sequence[str], tensors: Sequence[Tensor]) -> list[dict[str, An
 
 def check_dtypes(loaded: Source) -> None:
     """Refuse tensors of a dtype c7x does not compile, naming the tensor, before any work (UnsupportedError)."""
-    named: list[tuple[str, Tensor]] = [
-        (f"input {index}", tensor) for index, tensor in enumerate(loaded.inputs) if isinstance(tensor, Tensor)
-    ]
+    named: list[tuple[str, Tensor]] = [(f"input {index}", tensor) for index, tensor in enumerate(loaded.tensors)]
     named += [(f"parameter {n}", t) for n, t in loaded.model.named_parameters()]
     named += [(f"buffer {n}", t) for n, t in loaded.model.named_buffers()]
     for name, tensor in named:
@@ -197,7 +195,7 @@ def _friendly(dimension: _Dimension) -> str:
 
 def _example_extent(loaded: Source, dimension: _Dimension) -> int:
     index, axis = dimension.places[0]
-    return max(1 if axis == 0 and dimension.low <= 1 else int(loaded.inputs[index].shape[axis]), dimension.low, 1)
+    return max(1 if axis == 0 and dimension.low <= 1 else int(loaded.tensors[index].shape[axis]), dimension.low, 1)
 
 
 def _declared_dimensions(loaded: Source) -> list[_Dimension]:
@@ -400,10 +398,6 @@ def _base(node: Any) -> Any:
             return node
         node = node.args[0]
     return node
-
-
-def _tensors(inputs: Any) -> list[Tensor]:
-    return [leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, Tensor)]
 
 
 def eager_outputs(loaded: Source, *, reporter: Reporter = SILENT) -> list[Tensor]:

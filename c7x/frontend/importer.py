@@ -263,7 +263,7 @@ def _creates(node: fx.Node) -> bool:
 
 def _creates_constant(node: fx.Node) -> bool:
     if node.op == "placeholder":
-        return node.name.startswith("c_")
+        return str(node.name).startswith("c_")
     return bool(node.op == "get_attr" or (node.op == "call_function" and _creates(node)))
 
 
@@ -415,7 +415,11 @@ def _outputs(graph: _Graph, node: fx.Node) -> list[relax.Expr]:
                 hint="return tensors only; a constant can be returned as torch.tensor(value)",
             )
         found = graph.env[value]
-        if isinstance(found, torch.Tensor):
+        if isinstance(found, _Lazy):
+            found = found.value
+        if isinstance(found, torch.Tensor) and found.dim():
+            found = graph.constant(found, value)
+        elif isinstance(found, torch.Tensor):
             # As a parameter even when it is a scalar: a tuple of outputs holds variables.
             name = graph.unique(value.name)
             array = np.ascontiguousarray(found.detach().numpy()).reshape(tuple(found.shape))

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 from c7x.errors import ModelError
 from c7x.frontend.quiet import quiet
@@ -35,18 +36,23 @@ CONTRACT_HINT = "define make_model() -> (nn.Module, tuple of example input tenso
 class Source:
     """A loaded model.
 
-    ``inputs`` are compact row-major tensors that share no memory with each other or with the model. ``program`` is
-    set for a ``.pt2`` only; ``model`` is then its module. ``calibration`` yields tuples of tensors, or is None.
+    ``inputs`` are the arguments of ``forward``: compact row-major tensors that share no memory with each other or with
+    the model, alone or in nested tuples, lists and dicts; ``tensors`` are the same, flattened. ``program`` is set
+    for a ``.pt2`` only; ``model`` is then its module. ``calibration`` yields tuples like ``inputs``, or is None.
     """
 
     path: Path
     model: nn.Module
-    inputs: tuple[Tensor, ...]
+    inputs: tuple[Any, ...]
     program: torch.export.ExportedProgram | None = None
-    calibration: Callable[[], Iterable[tuple[Tensor, ...]]] | None = None
+    calibration: Callable[[], Iterable[tuple[Any, ...]]] | None = None
     input_names: tuple[str, ...] | None = None
     output_names: tuple[str, ...] | None = None
     dynamic_shapes: Any = None
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        return [leaf for leaf in pytree.tree_leaves(self.inputs) if isinstance(leaf, Tensor)]
 
     @property
     def root(self) -> Path:
@@ -198,7 +204,7 @@ def _kind(value: Any) -> str:
     return name if module in ("builtins", "__main__") else f"{module.split('.')[0]}.{name}"
 
 
-def _checked_pair(made: Any, path: Path) -> tuple[nn.Module, tuple[Tensor, ...]]:
+def _checked_pair(made: Any, path: Path) -> tuple[nn.Module, tuple[Any, ...]]:
     if not isinstance(made, tuple | list) or len(made) != 2:
         raise ModelError(
             f"make_model() in {path} returned {_kind(made)}, not a pair (model, example inputs)",
@@ -222,7 +228,7 @@ def _checked_pair(made: Any, path: Path) -> tuple[nn.Module, tuple[Tensor, ...]]
                 "return a tuple of tensors, in the order of forward()",
             ),
         )
-    for index, value in enumerate(inputs):
+    for index, value in enumerate(pytree.tree_leaves(inputs)):
         if not isinstance(value, Tensor):
             numpy = type(value).__module__.split(".")[0] == "numpy"
             raise ModelError(
@@ -255,7 +261,7 @@ def _names(module: ModuleType, attribute: str, path: Path) -> tuple[str, ...] | 
     return tuple(value)
 
 
-def _calibration(module: ModuleType, path: Path) -> Callable[[], Iterable[tuple[Tensor, ...]]] | None:
+def _calibration(module: ModuleType, path: Path) -> Callable[[], Iterable[tuple[Any, ...]]] | None:
     function = getattr(module, "calibration_inputs", None)
     if function is None:
         return None
@@ -265,11 +271,13 @@ def _calibration(module: ModuleType, path: Path) -> Callable[[], Iterable[tuple[
             hint="def calibration_inputs(): yield (x,)",
         )
 
-    def checked() -> Iterator[tuple[Tensor, ...]]:
+    def checked() -> Iterator[tuple[Any, ...]]:
         with _user_code(path):
             try:
                 for index, sample in enumerate(function()):
-                    if not isinstance(sample, tuple) or not all(isinstance(t, Tensor) for t in sample):
+                    if not isinstance(sample, tuple) or not all(
+                        isinstance(t, Tensor) for t in pytree.tree_leaves(sample)
+                    ):
                         raise ModelError(
                             f"calibration input {index} of {path} is {_kind(sample)}, not a tuple of tensors",
                             hint="yield (x,) for a model with one input",
@@ -287,17 +295,23 @@ def _calibration(module: ModuleType, path: Path) -> Callable[[], Iterable[tuple[
     return checked
 
 
-def own_inputs(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Copies of the inputs: compact, detached, none sharing memory with another.
+def own_inputs(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Copies of the inputs in the same structure: compact, detached, none sharing memory with another.
 
     torch.export takes two inputs that are one tensor for one input, and the program then ignores the second.
     Tensors that have no plain layout (sparse, quantized, on another device) pass as they are, to be refused by name.
     """
-    return tuple(_compact(t) if _is_plain(t) else t for t in inputs)
+    copies: tuple[Any, ...] = pytree.tree_map(lambda t: _compact(t) if _is_plain(t) else t, inputs)
+    return copies
 
 
-def _is_plain(tensor: Tensor) -> bool:
-    return tensor.layout == torch.strided and not tensor.is_quantized and tensor.device.type == "cpu"
+def _is_plain(tensor: Any) -> bool:
+    return (
+        isinstance(tensor, Tensor)
+        and tensor.layout == torch.strided
+        and not tensor.is_quantized
+        and tensor.device.type == "cpu"
+    )
 
 
 def _compact(tensor: Tensor) -> Tensor:

@@ -98,6 +98,17 @@ def test_one_tensor_given_twice_stays_two_inputs(tmp_path: Path) -> None:
     assert torch.equal(got, torch.full((2, 3), 2.0))
 
 
+def test_nested_inputs_are_flattened(tmp_path: Path) -> None:
+    source = model(
+        tmp_path, "x, rest = args; return x + rest['b'][0] * 2 + rest['a']",
+        "(torch.ones(2), {'a': torch.full((2,), 5.0), 'b': [torch.full((2,), 3.0)]})",
+    )  # fmt: skip
+    ws, result = export(tmp_path, source)
+    assert len(result["inputs"]) == 3  # type: ignore[arg-type]
+    assert [float(a[0]) for a in arrays(ws, "inputs")] == [1, 5, 3]
+    np.testing.assert_array_equal(arrays(ws, "expected")[0], [12, 12])
+
+
 def test_non_contiguous_input_keeps_its_values(tmp_path: Path) -> None:
     source = model(tmp_path, "return args[0].reshape(-1)", "(torch.arange(6.0).reshape(2, 3).t(),)")
     ws, _ = export(tmp_path, source)

@@ -166,6 +166,20 @@ def test_shapes_of_results() -> None:
     ]
 
 
+def test_parameters_and_scalars_as_outputs() -> None:
+    class Weights(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.arange(3.0))
+
+        def forward(self, x: Any) -> Any:
+            return self.weight, torch.tensor(2.5), x * self.weight
+
+    imported = translate(torch.export.export(Weights(), (torch.ones(3),), strict=False))
+    assert sorted(p.tolist() for p in imported.params.values() if p.ndim) == [[0, 1, 2]]
+    assert [p.tolist() for p in imported.params.values() if not p.ndim] == [2.5]
+
+
 def test_a_python_number_as_output_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="returns 3"):
         translate(program(lambda x: (x + 1, 3), torch.ones(2)))
