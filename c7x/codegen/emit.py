@@ -31,7 +31,7 @@ INLINE_CONSTANT_BYTES = 64
 MAX_OUTPUTS = 128
 MAX_NDIM = 8
 
-_PRELUDE = ("c7x_vector.h", "c7x_scalar.h")
+_PRELUDE = ("c7x_abi.h", "c7x_vector.h", "c7x_scalar.h")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -388,66 +388,19 @@ void TVMPrintAllocSummary(void) {
 
 # --- cg_main_dsp ------------------------------------------------------------------------------------------------------
 
-_ABI = """\
-/* module-abi.md sections 2 and 3: a value cell, the tensor object, the array object. */
-typedef struct cg_any {
-  int32_t type_index;
-  uint32_t padding;
-  union {
-    int64_t number;
-    void *pointer;
-  } value;
-} cg_any;
-
-typedef struct cg_object {
-  int32_t type_index;
-  int32_t ref_counter;
-  void *deleter;
-} cg_object;
-
-typedef struct cg_tensor {
-  cg_object header;
-  void *data;
-  int32_t device_type;
-  int32_t device_id;
-  int32_t ndim;
-  uint8_t dtype_code;
-  uint8_t dtype_bits;
-  uint16_t dtype_lanes;
-  int64_t *shape;
-  int64_t *strides;
-  uint64_t byte_offset;
-  int64_t shape_storage[8];
-  int64_t strides_storage[8];
-  uint32_t flags;
-  uint32_t padding;
-  void *storage_ref;
-} cg_tensor;
-
-typedef struct cg_array {
-  cg_object header;
-  int32_t size;
-  int32_t padding;
-  cg_any elements[128];
-} cg_array;
-
-typedef char cg_check_sizes[sizeof(cg_any) == 16 && sizeof(cg_tensor) == 208 && sizeof(cg_array) == 2072 ? 1 : -1];
-
-enum { CG_TYPE_TENSOR = 70, CG_TYPE_ARRAY = 71 };"""
-
 
 def _cg_main_dsp(program: Program, target: Target, plan: Plan, table: list[tuple[int, int]]) -> str:
     checked = not target.skip_runtime_checks
     outputs = program.outputs
-    parts = [_ABI]
+    parts: list[str] = []
     if plan.arena_bytes:
         parts.append(f"static C7X_ALIGNED({ARENA_ALIGNMENT}) uint8_t cg_arena[{plan.arena_bytes}];")
     for index, port in enumerate(outputs):
         size = max(port.type.nbytes, 1)
         parts.append(f"static C7X_ALIGNED({ARENA_ALIGNMENT}) uint8_t cg_output_{index}[{size}];")
-    parts.append(f"static cg_tensor cg_output_objects[{max(len(outputs), 1)}];")
+    parts.append(f"static c7x_tensor cg_output_objects[{max(len(outputs), 1)}];")
     if len(outputs) != 1:
-        parts.append("static cg_array cg_output_array;")
+        parts.append("static c7x_array cg_output_array;")
     if table:
         parts.append(_weights_lookup(table))
     if checked and program.inputs:
@@ -455,8 +408,8 @@ def _cg_main_dsp(program: Program, target: Target, plan: Plan, table: list[tuple
     parts.append(_OUTPUT_OBJECT)
     body = [
         "int cg_main_dsp(void *inputs, int num_inputs, void *constants, void *result) {",
-        *(["  const cg_any *cells = (const cg_any *)inputs;"] if program.inputs else []),
-        "  cg_any *slot = (cg_any *)result;",
+        *(["  const c7x_any *cells = (const c7x_any *)inputs;"] if program.inputs else []),
+        "  c7x_any *slot = (c7x_any *)result;",
         f"  const void *input_data[{max(len(program.inputs), 1)}];",
         f"  void *output_data[{max(len(outputs), 1)}];",
         "  const void *weights = NULL;",
@@ -473,8 +426,8 @@ def _cg_main_dsp(program: Program, target: Target, plan: Plan, table: list[tuple
         body += [
             "  if (cells == NULL) return -1;",
             "  for (i = 0; i < num_inputs; ++i) {",
-            "    const cg_tensor *tensor = (const cg_tensor *)cells[i].value.pointer;",
-            "    if (cells[i].type_index != CG_TYPE_TENSOR || tensor == NULL) return -1;",
+            "    const c7x_tensor *tensor = (const c7x_tensor *)cells[i].v.ptr;",
+            "    if (cells[i].type_index != C7X_TYPE_TENSOR || tensor == NULL) return -1;",
             "    input_data[i] = (const uint8_t *)tensor->data + tensor->byte_offset;",
             "  }",
         ]
@@ -488,14 +441,14 @@ def _cg_main_dsp(program: Program, target: Target, plan: Plan, table: list[tuple
                 body.append(f"    static const int64_t shape[{len(port.type.shape)}] = {{{_dims(port)}}};")
                 shape = "shape"
             code, bits, size, _ = DTYPES[port.type.dtype]
-            tensor = f"(const cg_tensor *)cells[{index}].value.pointer"
+            tensor = f"(const c7x_tensor *)cells[{index}].v.ptr"
             body.append(
                 f"    if (cg_check_input({index}, {c_string(port.name)}, {tensor}, {code}, {bits}, {size}, "
                 f"{len(port.type.shape)}, {shape}) != 0) return -1;"
             )
             body.append("  }")
     if table:
-        body.append("  weights = cg_find_weights((const cg_any *)constants);")
+        body.append("  weights = cg_find_weights((const c7x_any *)constants);")
         body.append("  if (weights == NULL) return -1;")
     body += [f"  output_data[{i}] = cg_output_{i};" for i in range(len(outputs))] or ["  output_data[0] = NULL;"]
     arena = "cg_arena" if plan.arena_bytes else "NULL"
@@ -507,20 +460,20 @@ def _cg_main_dsp(program: Program, target: Target, plan: Plan, table: list[tuple
         body.append(f"  cg_set_output(&cg_output_objects[{index}], cg_output_{index}, {code}, {bits}, {ndim});")
         for axis, extent in enumerate(port.type.shape):
             body.append(f"  cg_output_objects[{index}].shape_storage[{axis}] = {extent};")
-    body += ["  slot->padding = 0;"]
+    body += ["  slot->small_len = 0;"]
     if len(outputs) == 1:
-        body += ["  slot->type_index = CG_TYPE_TENSOR;", "  slot->value.pointer = &cg_output_objects[0];"]
+        body += ["  slot->type_index = C7X_TYPE_TENSOR;", "  slot->v.ptr = &cg_output_objects[0];"]
     else:
         body += [
             "  memset(&cg_output_array, 0, sizeof(cg_output_array));",
-            "  cg_output_array.header.type_index = CG_TYPE_ARRAY;",
+            "  cg_output_array.header.type_index = C7X_TYPE_ARRAY;",
             "  cg_output_array.header.ref_counter = 1;",
             f"  cg_output_array.size = {len(outputs)};",
         ]
         for index in range(len(outputs)):
-            body.append(f"  cg_output_array.elements[{index}].type_index = CG_TYPE_TENSOR;")
-            body.append(f"  cg_output_array.elements[{index}].value.pointer = &cg_output_objects[{index}];")
-        body += ["  slot->type_index = CG_TYPE_ARRAY;", "  slot->value.pointer = &cg_output_array;"]
+            body.append(f"  cg_output_array.elements[{index}].type_index = C7X_TYPE_TENSOR;")
+            body.append(f"  cg_output_array.elements[{index}].v.ptr = &cg_output_objects[{index}];")
+        body += ["  slot->type_index = C7X_TYPE_ARRAY;", "  slot->v.ptr = &cg_output_array;"]
     body += ["  return 0;", "}"]
     return "\n\n".join([*parts, "\n".join(body)])
 
@@ -538,15 +491,15 @@ static const uint64_t cg_weights[{len(table)}][2] = {{
 
 /* The start of weights.bin in memory. The loader hands out one object per entry, pointing into the file, so every
  * object must agree about where the file starts; NULL when there are no constants or they do not fit this module. */
-static const void *cg_find_weights(const cg_any *constants) {{
+static const void *cg_find_weights(const c7x_any *constants) {{
   const uint8_t *base = NULL;
   int i;
   if (constants == NULL) return NULL;
   for (i = 0; i < {len(table)}; ++i) {{
-    const cg_any *cell = &constants[cg_weights[i][0]];
+    const c7x_any *cell = &constants[cg_weights[i][0]];
     const uint8_t *start;
-    if (cell->type_index != CG_TYPE_TENSOR || cell->value.pointer == NULL) return NULL;
-    start = (const uint8_t *)((const cg_tensor *)cell->value.pointer)->data - cg_weights[i][1];
+    if (cell->type_index != C7X_TYPE_TENSOR || cell->v.ptr == NULL) return NULL;
+    start = (const uint8_t *)((const c7x_tensor *)cell->v.ptr)->data - cg_weights[i][1];
     if (i > 0 && start != base) return NULL;
     base = start;
   }}
@@ -555,12 +508,12 @@ static const void *cg_find_weights(const cg_any *constants) {{
 
 
 _INPUT_CHECK = """\
-static int cg_check_input(int index, const char *name, const cg_tensor *tensor, int code, int bits, int align, int ndim,
-                          const int64_t *shape) {
+static int cg_check_input(int index, const char *name, const c7x_tensor *tensor, int code, int bits, int align,
+                          int ndim, const int64_t *shape) {
   int i;
-  if (tensor->dtype_code != code || tensor->dtype_bits != bits || tensor->dtype_lanes != 1) {
+  if (tensor->dtype.code != code || tensor->dtype.bits != bits || tensor->dtype.lanes != 1) {
     printf("cg_main_dsp: input %d (%s) has dtype code %d with %d bits and %d lanes, expected code %d with %d bits\\n",
-           index, name, (int)tensor->dtype_code, (int)tensor->dtype_bits, (int)tensor->dtype_lanes, code, bits);
+           index, name, (int)tensor->dtype.code, (int)tensor->dtype.bits, (int)tensor->dtype.lanes, code, bits);
     return -1;
   }
   if (tensor->ndim != ndim) {
@@ -592,15 +545,15 @@ static int cg_check_input(int index, const char *name, const cg_tensor *tensor, 
 }"""
 
 _OUTPUT_OBJECT = """\
-static void cg_set_output(cg_tensor *tensor, void *data, int code, int bits, int ndim) {
+static void cg_set_output(c7x_tensor *tensor, void *data, int code, int bits, int ndim) {
   memset(tensor, 0, sizeof(*tensor));
-  tensor->header.type_index = CG_TYPE_TENSOR;
+  tensor->header.type_index = C7X_TYPE_TENSOR;
   tensor->header.ref_counter = 1;
   tensor->data = data;
   tensor->ndim = ndim;
-  tensor->dtype_code = (uint8_t)code;
-  tensor->dtype_bits = (uint8_t)bits;
-  tensor->dtype_lanes = 1;
+  tensor->dtype.code = (uint8_t)code;
+  tensor->dtype.bits = (uint8_t)bits;
+  tensor->dtype.lanes = 1;
   tensor->shape = tensor->shape_storage;
 }"""
 
