@@ -9,6 +9,7 @@ import pytest
 from c7x.codegen.kernels.firmware import FIRMWARE, FirmwareKernel
 from c7x.codegen.program import DTYPES
 from c7x.native import native_dir
+from c7x.toolchain.exports import EXPORTS
 
 HEADERS = ("c7x_kernels.h", "mmalib/mmalib_wrappers.h")
 
@@ -35,6 +36,11 @@ def test_availability_follows_the_name() -> None:
         expected = "mmalib" if symbol.startswith("mmalib_") else "tidl" if symbol.endswith("_tidl") else "always"
         assert kernel.availability == expected
         assert kernel.symbol == symbol
+
+
+def test_export_list_and_table_agree() -> None:
+    exported = {name: e.availability for name, e in EXPORTS.items() if name.startswith(("c7x_", "mmalib_"))}
+    assert {symbol: kernel.availability for symbol, kernel in FIRMWARE.items()} == exported
 
 
 @pytest.mark.parametrize("kernel", FIRMWARE.values(), ids=lambda k: k.symbol)
