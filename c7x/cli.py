@@ -6,6 +6,7 @@ code; ``main_inner`` raises them. Nothing here imports torch or TVM: stages run 
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -24,7 +25,7 @@ from c7x.engine.local import EngineName, LocalEngine, StageOutcome, select_engin
 from c7x.errors import EXIT_INTERRUPTED, C7xError, CheckFailed, InternalError, UsageError
 from c7x.report.inspect import inspect_workspace, summarize
 from c7x.stages import COMPILE_CHAIN, PEERS, StageRequest, check_quantize, requests_for
-from c7x.target import DEFAULT_MODE
+from c7x.target import DEFAULT_MODE, find_board
 from c7x.workspace import Workspace
 
 #: Shells report a program ended by signal N as 128 + N.
@@ -258,7 +259,7 @@ def build(
     engine: Engine = "auto",
     as_json: Json = False,
 ) -> None:
-    """Compile lib0.c and devc.c to cg_dsp, a native executable."""
+    """Compile lib0.c and devc.c to cg_dsp, a native executable, or to lib0.out, a loadable module."""
     workspace = Workspace(build)
     options = {"mode": mode, "cc": cc, "march": march, "cflags": cflags, "build_type": build_type}
     outcomes = _run_stages(ctx, workspace, requests_for(["build"], options), engine)
@@ -280,14 +281,19 @@ def run(
         Path | None, typer.Option("--output", help="Where to put the outputs: .npz, .npy or .bin.")
     ] = None,
     repeat: Annotated[int, typer.Option("--repeat", min=1, help="Infer so often in one process.")] = 1,
+    mode: Annotated[
+        str | None,
+        typer.Option("--mode", help="c7x_host or c7x_vdsp; default: the one it was built for.", show_default=False),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run cg_dsp on the example inputs, or on given ones."""
+    """Run what was built, cg_dsp or lib0.out, on the example inputs or on given ones."""
     workspace = Workspace(build)
     options = {
         "input": [str(path) for path in input] if input else None,
         "output": str(output) if output else None,
         "repeat": repeat,
+        "mode": mode,
     }
     outcomes = _run_stages(ctx, workspace, requests_for(["run"], options))
     result = outcomes[-1].result
@@ -398,6 +404,101 @@ def doctor(ctx: typer.Context, as_json: Json = False) -> None:
         raise error
     if as_json:
         ui.print_json({"status": "ok", **result})
+
+
+# ------------------------------------------------------------------------------------------------------ virtual DSP
+
+vdsp_app = typer.Typer(
+    cls=_Group,
+    help="Start, stop and look at the virtual DSP, which runs lib0.out without a board.",
+    epilog="Example: c7x vdsp start, then c7x run build --mode c7x_vdsp.",
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(vdsp_app, name="vdsp")
+
+SocketOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--socket", metavar="PATH", help="Its socket; default: in the user's run-time folder.", show_default=False
+    ),
+]
+ShmOption = Annotated[
+    Path | None,
+    typer.Option("--shm", metavar="PATH", help="The file it shares; default: beside the socket.", show_default=False),
+]
+
+
+@vdsp_app.command("start", epilog="Example: c7x vdsp start --foreground --socket /run/c7x/vdsp.sock")
+def vdsp_start(
+    ctx: typer.Context,
+    foreground: Annotated[bool, typer.Option("--foreground", help="Stay, for containers; ends with SIGTERM.")] = False,
+    socket_path: SocketOption = None,
+    shm: ShmOption = None,
+    board: BoardOption = None,
+    no_strict: Annotated[bool, typer.Option("--no-strict", help="Allow what a board leaves undefined.")] = False,
+    base: Annotated[
+        str | None,
+        typer.Option("--base", metavar="ADDRESS", help="DSP address of the shared buffer.", show_default=False),
+    ] = None,
+    call_timeout: Annotated[
+        float | None,
+        typer.Option("--call-timeout", min=0.001, help="Seconds after which a module is ended.", show_default=False),
+    ] = None,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option("--fault", metavar="KIND=N", help="Inject a fault, for tests of clients: docs/virtual-dsp.md."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Start the virtual DSP; the first line on standard output is a JSON object that says where it listens."""
+    from c7x.run import vdsp
+
+    place = vdsp.endpoint(socket_path, shm)
+    try:
+        address = int(base, 0) if base else None
+    except ValueError as error:
+        raise UsageError(f"--base {base} is not an address", hint="--base 0xC0000000") from error
+    settings = _settings(ctx)
+    with ui.Terminal(verbosity=settings.verbosity, no_color=settings.no_color) as terminal:
+        command = vdsp.server_command(
+            place,
+            board=find_board(board).name if board else None,
+            strict=not no_strict,
+            base=address,
+            call_timeout=call_timeout,
+            faults=fault or (),
+            reporter=terminal,
+        )
+    if foreground:
+        os.execv(command[0], command)  # noqa: S606 - its arguments are ours
+    _, ready = vdsp.start(command, place.socket.with_suffix(".log"))
+    typer.echo(json.dumps(ready))
+
+
+@vdsp_app.command("stop", epilog="Example: c7x vdsp stop")
+def vdsp_stop(ctx: typer.Context, socket_path: SocketOption = None, as_json: Json = False) -> None:
+    """Stop the virtual DSP; exit code 1 when none runs."""
+    from c7x.run import vdsp
+
+    result = vdsp.stop(vdsp.endpoint(socket_path))
+    if as_json:
+        ui.print_json({"status": "ok", **result})
+    elif _settings(ctx).verbosity != "quiet":
+        typer.echo(f"stopped the virtual DSP at {result['socket']}")
+
+
+@vdsp_app.command("status", epilog="Example: c7x vdsp status --json")
+def vdsp_status(ctx: typer.Context, socket_path: SocketOption = None, as_json: Json = False) -> None:
+    """Say whether a virtual DSP runs, and what it has done; exit code 1 when none runs."""
+    from c7x.run import vdsp
+
+    result = vdsp.status(vdsp.endpoint(socket_path))
+    if as_json:
+        ui.print_json({"status": "ok", **result})
+        return
+    rows = [(key.replace("_", " "), value) for key, value in result.items()]
+    ui.make_console(stderr=False, no_color=_settings(ctx).no_color).print(ui.table(("", ""), rows, left=2))
 
 
 @app.command(epilog="Example: c7x version --json")

@@ -15,10 +15,12 @@ from typing import Any
 
 from c7x.errors import ModelError, UnsupportedError, UsageError
 from c7x.reporter import Reporter
-from c7x.target import DEFAULT_MODE, DEFAULT_TARGET, Target
+from c7x.target import DEFAULT_MODE, DEFAULT_TARGET, Target, check_mode, find_board
 from c7x.workspace import Workspace
 
 Options = Mapping[str, Any]
+#: Stands for the file that the mode's build makes, in ``Stage.reads`` and ``Stage.writes``.
+ARTEFACT = "<artefact>"
 Result = dict[str, Any]
 
 
@@ -61,6 +63,13 @@ class StageRequest:
     options: Options = field(default_factory=dict)
 
 
+def _artefact(workspace: Workspace, options: Options) -> str:
+    """The file that stands for ``ARTEFACT``: that of the mode asked for, else of the one built for."""
+    mode = options.get("mode") or workspace.manifest.get("mode") or DEFAULT_MODE
+    check_mode(mode)
+    return "cg_dsp" if mode == DEFAULT_MODE else "lib0.out"
+
+
 def check_requests(table: Mapping[str, Stage], workspace: Workspace, requests: Sequence[StageRequest]) -> None:
     """Refuses what cannot work, before any process is started.
 
@@ -75,7 +84,7 @@ def check_requests(table: Mapping[str, Stage], workspace: Workspace, requests: S
         stage.check(request.options)
         for name in stage.reads:
             if name not in coming:
-                workspace.require(name)
+                workspace.require(_artefact(workspace, request.options) if name == ARTEFACT else name)
         coming.update(stage.writes)
 
 
@@ -194,8 +203,18 @@ def _build(workspace: Workspace, options: Options, reporter: Reporter) -> Result
     if options.get("cflags"):
         given["cflags"] = tuple(shlex.split(options["cflags"]))
     return build_stage(
-        workspace, mode=options.get("mode") or DEFAULT_MODE, options=BuildOptions(**given), reporter=reporter
+        workspace,
+        mode=options.get("mode") or DEFAULT_MODE,
+        board=options.get("board"),
+        options=BuildOptions(**given),
+        reporter=reporter,
     )
+
+
+def _check_build(options: Options) -> None:
+    check_mode(options.get("mode") or DEFAULT_MODE)
+    if options.get("board"):
+        find_board(options["board"])
 
 
 def _run(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
@@ -206,6 +225,7 @@ def _run(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
         inputs=tuple(Path(text) for text in options.get("input") or ()),
         output=Path(options["output"]) if options.get("output") else None,
         repeat=options.get("repeat") or 1,
+        mode=options.get("mode"),
         reporter=reporter,
     )
 
@@ -281,29 +301,31 @@ STAGES: Mapping[str, Stage] = {
         Stage(
             name="build",
             run=_build,
-            options=frozenset({"mode", "cc", "march", "cflags", "build_type"}),
+            options=frozenset({"mode", "board", "cc", "march", "cflags", "build_type"}),
             reads=("lib0.c", "devc.c"),
-            writes=("cg_dsp",),
+            writes=(ARTEFACT,),
+            check=_check_build,
         ),
         Stage(
             name="check",
             run=_check,
             modules=_modules("numpy"),
-            reads=("cg_dsp", "io.json"),
+            reads=(ARTEFACT, "io.json"),
         ),
         Stage(
             name="run",
             run=_run,
-            options=frozenset({"input", "output", "repeat"}),
+            options=frozenset({"input", "output", "repeat", "mode"}),
             modules=_modules("numpy"),
-            reads=("cg_dsp", "io.json"),
+            reads=(ARTEFACT, "io.json"),
+            check=_check_build,
         ),
         Stage(
             name="compare",
             run=_compare,
             options=frozenset({"input", "tolerance", "rtol", "atol"}),
             modules=lambda options: ("torch",) if options.get("input") else ("numpy",),
-            reads=("cg_dsp", "io.json"),
+            reads=(ARTEFACT, "io.json"),
         ),
         Stage(
             name="bench",

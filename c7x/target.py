@@ -471,7 +471,7 @@ _UNSUPPORTED_FAMILY: Final[Mapping[str | None, str]] = {
 #: Why a mode that has a name cannot be used; None where it can.
 MODES: Final[Mapping[str, str | None]] = {
     "c7x_host": None,
-    "c7x_vdsp": "the virtual DSP is planned, this version does not have it",
+    "c7x_vdsp": None,
     "c7x_dload": "loadable modules for boards are planned, this version does not build them",
     "c7x": "it names the build of the DSP's firmware, which c7x does not build",
     "c66x": "c7x generates code for the C7x only",

@@ -17,7 +17,7 @@ import numpy as np
 from c7x.errors import CheckFailed, DisagreementError, FormatError
 from c7x.report.reference import Reference, expected_outputs
 from c7x.reporter import SILENT, Reporter
-from c7x.run.host import check_inputs, load_inputs, read_specs, run_host
+from c7x.run.host import ARTEFACTS, built_mode, check_inputs, load_inputs, read_specs, run_built
 from c7x.workspace import Workspace
 
 #: Largest error relative to the output's largest value that passes by default; other dtypes must be equal.
@@ -209,7 +209,7 @@ def _compare(ws: Workspace, inputs: Sequence[Path], tolerance: Tolerance, report
         references = Reference(ws).outputs(arrays)
     else:
         references = expected_outputs(ws, len(output_specs))
-    results = run_host(ws, arrays, reporter=reporter).outputs
+    results = run_built(ws, arrays, reporter=reporter).outputs
     return compare_outputs([spec.name for spec in output_specs], results, references, tolerance)
 
 
@@ -235,7 +235,7 @@ def compare_stage(
     result = _result(comparisons)
     if not result["passed"]:
         error = CheckFailed(
-            f"cg_dsp differs from PyTorch: {_failures(comparisons)}",
+            f"{ARTEFACTS[built_mode(ws)]} differs from PyTorch: {_failures(comparisons)}",
             cause="the model is sensitive to rounding, or c7x computes something else",
             hint="look at the figures; --tolerance, --rtol and --atol say what is close enough",
         )

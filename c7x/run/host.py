@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from c7x.errors import FormatError, RunError, UsageError, WorkspaceError
 from c7x.reporter import SILENT, Reporter
 from c7x.subprocesses import run
+from c7x.target import DEFAULT_MODE
 from c7x.tensorfile import parse_tensors, read_tensors, write_tensors
 from c7x.workspace import Workspace
 
@@ -137,17 +138,17 @@ def _shape_cause(given: tuple[int, ...], expected: tuple[int, ...]) -> str:
     return "shapes are fixed when a model is compiled"
 
 
-def _as_specified(specs: Sequence[TensorSpec], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The arrays of output.bin with bool where io.json says so."""
+def as_specified(program: str, specs: Sequence[TensorSpec], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The arrays that ``program`` gave, with bool where io.json says so (RunError when io.json says something else)."""
     import numpy as np
 
     found = [TensorSpec(name=s.name, dtype=a.dtype.name, shape=a.shape) for s, a in zip(specs, arrays, strict=False)]
     wanted = [TensorSpec(name=s.name, dtype="uint8" if s.dtype == "bool" else s.dtype, shape=s.shape) for s in specs]
     if len(arrays) != len(specs) or found != wanted:
         raise RunError(
-            f"cg_dsp gave {len(arrays)} outputs ({', '.join(map(str, found))}), io.json promises {len(specs)} "
+            f"{program} gave {len(arrays)} outputs ({', '.join(map(str, found))}), io.json promises {len(specs)} "
             f"({', '.join(map(str, specs))})",
-            cause="cg_dsp and io.json come from different compiles",
+            cause=f"{program} and io.json come from different compiles",
             hint="run c7x build again",
         )
     return [a.astype(np.bool_) if s.dtype == "bool" else a for s, a in zip(specs, arrays, strict=True)]
@@ -383,7 +384,9 @@ def _run_in(
     # tvm_dsp_log of a module writes there.
     if done.stderr.strip():
         reporter.warn(done.stderr.strip())
-    outputs = _as_specified(output_specs, parse_tensors((folder / "output.bin").read_bytes(), name="output.bin"))
+    outputs = as_specified(
+        "cg_dsp", output_specs, parse_tensors((folder / "output.bin").read_bytes(), name="output.bin")
+    )
     return _parse_stdout(done.stdout, outputs)
 
 
@@ -412,12 +415,39 @@ def _parse_stdout(text: str, outputs: list[np.ndarray]) -> HostResult:
     )
 
 
+#: What a mode's build makes, and its run runs.
+ARTEFACTS: Mapping[str, str] = {"c7x_host": "cg_dsp", "c7x_vdsp": "lib0.out"}
+
+
+def built_mode(ws: Workspace) -> str:
+    """The mode that a build directory was built for; ``c7x_host`` when it does not say."""
+    mode = str(ws.manifest.get("mode"))
+    return mode if mode in ARTEFACTS else DEFAULT_MODE
+
+
+def run_built(
+    ws: Workspace,
+    inputs: Sequence[np.ndarray],
+    *,
+    mode: str | None = None,
+    repeat: int = 1,
+    reporter: Reporter = SILENT,
+) -> HostResult:
+    """Run what a build directory holds, in its mode or the given one; as ``run_host`` or ``run_vdsp``."""
+    if (mode or built_mode(ws)) == "c7x_vdsp":
+        from c7x.run.vdsp import run_vdsp
+
+        return run_vdsp(ws, inputs, repeat=repeat, reporter=reporter)
+    return run_host(ws, inputs, repeat=repeat, reporter=reporter)
+
+
 def run_stage(
     ws: Workspace,
     *,
     inputs: Sequence[Path] = (),
     output: Path | None = None,
     repeat: int = 1,
+    mode: str | None = None,
     reporter: Reporter = SILENT,
 ) -> dict[str, Any]:
     """Run the model of a build directory; writes input.bin and output.bin into it, and ``output`` where the user wants.
@@ -425,6 +455,7 @@ def run_stage(
     Args:
         inputs: files as in ``load_inputs``.
         output: a .npz, .npy or .bin file.
+        mode: ``c7x_host`` or ``c7x_vdsp``; by default the one it was built for.
 
     Returns:
         ``outputs`` (name, dtype, shape), ``output`` (path or null), ``repeat``, ``host_seconds_min``,
@@ -433,15 +464,22 @@ def run_stage(
     Raises:
         As ``run_host``, ``load_inputs`` and ``save_outputs``.
     """
-    ws.require("cg_dsp")
+    mode = mode or built_mode(ws)
+    artefact = ARTEFACTS[mode]
+    ws.require(artefact)
     input_specs, output_specs = read_specs(ws)
     if output is not None:
         check_output_path(output, output_specs)
-    sources: list[str | Path] = ["cg_dsp", "io.json", *(["weights.bin"] if ws.has("weights.bin") else []), *inputs]
+    sources: list[str | Path] = [artefact, "io.json", *(["weights.bin"] if ws.has("weights.bin") else []), *inputs]
     with ws.stage("run", inputs=sources) as stage:
         arrays = load_inputs(ws, input_specs, inputs)
-        stage.options = {"repeat": repeat}
-        result = _run_in(ws, arrays, stage.folder, repeat=repeat, warmup=0, timeout=None, reporter=reporter)
+        stage.options = {"mode": mode, "repeat": repeat}
+        if mode == "c7x_vdsp":
+            result = run_built(ws, arrays, mode=mode, repeat=repeat, reporter=reporter)
+            write_tensors(stage.path("input.bin"), check_inputs(input_specs, arrays))
+            write_tensors(stage.path("output.bin"), result.outputs)
+        else:
+            result = _run_in(ws, arrays, stage.folder, repeat=repeat, warmup=0, timeout=None, reporter=reporter)
         if output is not None:
             save_outputs(output, output_specs, result.outputs)
     return {

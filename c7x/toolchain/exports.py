@@ -216,9 +216,7 @@ def exports_inc() -> str:
     ]
     for name in sorted(EXPORTS):
         export = EXPORTS[name]
-        lines.append(
-            f"C7X_EXPORT_{export.kind.upper()}({name}, {export.group}, {_AVAILABILITY[export.availability]})"
-        )
+        lines.append(f"C7X_EXPORT_{export.kind.upper()}({name}, {export.group}, {_AVAILABILITY[export.availability]})")
     return "\n".join(lines) + "\n"
 
 

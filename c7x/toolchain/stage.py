@@ -9,13 +9,22 @@ from typing import Any
 from c7x.reporter import SILENT, Reporter
 from c7x.target import DEFAULT_MODE, check_mode
 from c7x.toolchain.gnu import BuildOptions, build_cg_dsp, find_compiler
+from c7x.toolchain.vdsp import DEFAULT_BOARD, build_module
 from c7x.workspace import Workspace
 
 
 def build_stage(
-    ws: Workspace, *, mode: str = DEFAULT_MODE, options: BuildOptions, reporter: Reporter = SILENT
+    ws: Workspace,
+    *,
+    mode: str = DEFAULT_MODE,
+    board: str | None = None,
+    options: BuildOptions,
+    reporter: Reporter = SILENT,
 ) -> dict[str, Any]:
-    """Build the artefact of ``mode`` from ``lib*.c`` and ``devc.c``.
+    """Build the artefact of ``mode`` from ``lib*.c`` and ``devc.c``: ``cg_dsp``, or ``lib0.out`` with its map.
+
+    Args:
+        board: whose firmware a module may import from; by default the one the code was generated for.
 
     Returns:
         ``artefact`` (file name in the build directory), ``bytes``, ``compiler``, ``march`` and ``build_type``.
@@ -30,7 +39,8 @@ def build_stage(
     ws.require("lib0.c")
     generated = [*sorted(path.name for path in ws.root.glob("lib*.c")), "devc.c"]
     headers = sorted(path.name for path in ws.root.glob("*.h"))
-    with ws.stage("build", inputs=[*generated, *headers]) as stage:
+    weights = ["weights.bin"] if mode == "c7x_vdsp" and ws.has("weights.bin") else []
+    with ws.stage("build", inputs=[*generated, *headers, *weights]) as stage:
         compiler = find_compiler(options.cc, reporter=reporter)
         stage.tools["cc"] = compiler.version
         stage.options = {"build_type": options.build_type, "march": options.march, "cflags": list(options.cflags)}
@@ -43,18 +53,34 @@ def build_stage(
         )
         reporter.info(f"compiling with {compiler.version}")
         with tempfile.TemporaryDirectory(prefix="cc-", dir=stage.folder) as scratch:
-            executable = build_cg_dsp(
-                [ws.path(name) for name in generated],
-                folder=Path(scratch),
-                options=options,
-                compiler=compiler,
-                hint=hint,
-                reporter=reporter,
-            )
-            executable.replace(stage.path("cg_dsp"))
-        size = stage.path("cg_dsp").stat().st_size
+            made: tuple[Path, ...]
+            if mode == "c7x_vdsp":
+                made = build_module(
+                    [ws.path(name) for name in generated if name != "devc.c"],
+                    weights=ws.path("weights.bin") if weights else None,
+                    folder=Path(scratch),
+                    board=board or ws.manifest.get("board") or DEFAULT_BOARD,
+                    options=options,
+                    compiler=compiler,
+                    hint=hint,
+                    reporter=reporter,
+                )
+            else:
+                executable = build_cg_dsp(
+                    [ws.path(name) for name in generated],
+                    folder=Path(scratch),
+                    options=options,
+                    compiler=compiler,
+                    hint=hint,
+                    reporter=reporter,
+                )
+                made = (executable,)
+            for path in made:
+                path.replace(stage.path(path.name))
+        artefact = made[0].name
+        size = stage.path(artefact).stat().st_size
     return {
-        "artefact": "cg_dsp",
+        "artefact": artefact,
         "bytes": size,
         "compiler": compiler.version,
         "march": options.march,

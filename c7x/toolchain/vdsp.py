@@ -1,6 +1,6 @@
 """Building for the virtual DSP: the loadable module ``lib0.out``, and the virtual DSP itself.
 
-A module is built in two stages as one for a board is (module ABI, section 6). First a pseudo firmware, ``dsp_syms.out``,
+A module is built in two stages like one for a board (module ABI, section 6). First a pseudo firmware, ``dsp_syms.out``,
 that defines every symbol of the board's firmware as a dummy; then the module, linked against nothing else, so that an
 import the board does not have is an error here. The pseudo firmware travels in the module's section ``.dsp_syms_out``
 and the weights in ``.rodata.weights``.

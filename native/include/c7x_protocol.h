@@ -1,6 +1,6 @@
 /* Messages between an Arm host and the compute service of a C7x DSP, and the memory both sides share.
  *
- * Section numbers are those of the wire protocol (docs/protocol.md). All integers are little endian; structures are
+ * Section numbers are those of the specification of the wire protocol. All integers are little endian; structures are
  * packed, so some 64-bit fields are not aligned: take their value, never their address. Every size and offset is
  * asserted below, and c7x/run/protocol.py is held to this file by a test. Plain C99 and C++14.
  */

@@ -18,7 +18,10 @@ COMMANDS: dict[str, Any] = ROOT.commands
 
 
 def _options(command: Any) -> set[str]:
-    return {name for p in command.params if p.param_type_name == "option" for name in (*p.opts, *p.secondary_opts)}
+    """The options of a command, with those of its own commands."""
+    nested = set().union(*map(_options, getattr(command, "commands", {}).values()))
+    own = {name for p in command.params if p.param_type_name == "option" for name in (*p.opts, *p.secondary_opts)}
+    return own | nested
 
 
 EVERY = set().union(*map(_options, COMMANDS.values())) | _options(ROOT) | {"--help", "-h"}
