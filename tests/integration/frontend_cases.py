@@ -920,3 +920,28 @@ class _Unpool(nn.Module):
 case("max_unpool2d", _Unpool, f(1, 1, 4, 4), refused="max_unpool2d")
 fn("random", lambda x: x + torch.randn_like(x), f(2, 3), refused="random")
 fn("bernoulli", lambda x: torch.bernoulli(x), pos(2), refused="random")
+
+
+class _Quantized(nn.Module):
+    """A convolution between quantisers, as PT2E leaves it."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        # Registers the operators.
+        import torch.ao.quantization.fx._decomposed
+
+        limits = torch.iinfo(dtype)
+        self.activation = (limits.min, limits.max, dtype)
+        self.register_buffer("weight", torch.randint(-127, 128, (4, 3, 3, 3), dtype=torch.int8))
+        self.register_buffer("scales", torch.rand(4) * 0.01 + 0.001)
+        self.register_buffer("zeros", torch.zeros(4, dtype=torch.int64))
+
+    def forward(self, x: Tensor) -> Any:
+        q = torch.ops.quantized_decomposed
+        x = q.dequantize_per_tensor(q.quantize_per_tensor(x, 0.0625, 3, *self.activation), 0.0625, 3, *self.activation)
+        weight = q.dequantize_per_channel(self.weight, self.scales, self.zeros, 0, -127, 127, torch.int8)
+        return x, torch.conv2d(x, weight)
+
+
+case("quantized_int8", lambda: _Quantized(torch.int8), f(1, 3, 6, 6))
+case("quantized_int16", lambda: _Quantized(torch.int16), f(1, 3, 6, 6))
