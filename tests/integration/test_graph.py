@@ -333,7 +333,7 @@ def _module(make: Any, *, dtype: str = "float32", shape: tuple[int, ...] = (2, 3
 def test_dequantize_of_constant_weights_is_not_folded() -> None:
     def make(builder: relax.BlockBuilder, x: Any) -> Any:
         weight = make_const(np.arange(6, dtype=np.int8).reshape(2, 3))
-        scale, zero = make_const(np.float32([0.5, 0.25])), make_const(np.int8([0, 0]))
+        scale, zero = make_const(np.array([0.5, 0.25], np.float32)), make_const(np.zeros(2, np.int8))
         return relax.op.add(x, builder.emit(relax.op.dequantize(weight, scale, zero, axis=0)))
 
     assert ops(fold_constants(start(_module(make)))) == ["dequantize", "add"]
@@ -491,5 +491,5 @@ def test_a_line_gives_helpers_fresh_names() -> None:
 def test_reference_is_compared_at_all() -> None:
     """The harness finds a wrong answer."""
     lowered = lower_graph(import_torch(nn.ReLU(), torch.randn(2)))
-    x = np.float32([-1, 2])
+    x = np.array([-1, 2], np.float32)
     assert not np.array_equal(run_vm(lowered, x)[0], flatten(torch.from_numpy(x))[0])
