@@ -367,8 +367,7 @@ void Firmware::check_after_call() {
   }
   for (const int index : {kFast, kMain}) {
     if (const Block* const block = pool_damaged(pool(index), pool_base(index))) {
-      violation("the module wrote outside its memory: the header of the block of %u bytes at 0x%llx of the %s pool was "
-                "overwritten",
+      violation("the module wrote outside its memory, just before or after the block of %u bytes at 0x%llx of the %s pool",
                 block->size, static_cast<unsigned long long>(memory_.to_dsp(pool_base(index) + block->offset)),
                 index == kMain ? "main" : "fast");
     }

@@ -10,20 +10,35 @@
 
 namespace vdsp {
 
+namespace {
+// The byte of the pattern at an address: it lies on multiples of four, so that aligned loads see it whole.
+uint8_t poison_byte(const uint8_t* address) {
+  return static_cast<uint8_t>(kPoison >> reinterpret_cast<uintptr_t>(address) % 4 * 8);
+}
+}  // namespace
+
 void poison(void* memory, size_t bytes) {
   auto* const p = static_cast<uint8_t*>(memory);
-  // The pattern is laid on multiples of four, whatever the start: aligned loads see it whole.
-  const uint8_t pattern[4] = {kPoison & 0xFF, kPoison >> 8 & 0xFF, kPoison >> 16 & 0xFF, kPoison >> 24};
   size_t i = 0;
   for (; i < bytes && reinterpret_cast<uintptr_t>(p + i) % 4 != 0; ++i) {
-    p[i] = pattern[reinterpret_cast<uintptr_t>(p + i) % 4];
+    p[i] = poison_byte(p + i);
   }
   for (; i + 4 <= bytes; i += 4) {
-    std::memcpy(p + i, pattern, 4);
+    std::memcpy(p + i, &kPoison, 4);
   }
   for (; i < bytes; ++i) {
-    p[i] = pattern[reinterpret_cast<uintptr_t>(p + i) % 4];
+    p[i] = poison_byte(p + i);
   }
+}
+
+bool is_poisoned(const void* memory, size_t bytes) {
+  const auto* const p = static_cast<const uint8_t*>(memory);
+  for (size_t i = 0; i < bytes; ++i) {
+    if (p[i] != poison_byte(p + i)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 namespace {

@@ -14,6 +14,7 @@ namespace vdsp {
 // along, as a pointer it is not canonical, as an integer it is far out of every range.
 constexpr uint32_t kPoison = 0x7FF4DEADu;
 void poison(void* memory, size_t bytes);
+bool is_poisoned(const void* memory, size_t bytes);
 
 // The unmapped space before and after each region.
 constexpr size_t kGuardBytes = size_t{1} << 20;

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "memory.h"
+
 namespace vdsp {
 
 namespace {
@@ -12,6 +14,12 @@ struct Header {
   uint64_t next;
 };
 static_assert(sizeof(Header) == kBlockHeader, "as the firmware's");
+
+// How much after a block that ends at `end` and before `limit` shows that somebody wrote past its end.
+uint32_t tail_bytes(const Pool& pool, uint32_t end, uint32_t limit) {
+  const uint32_t room = (limit < pool.size ? limit : pool.size) - end;
+  return room < kTailBytes ? room : kTailBytes;
+}
 
 void write_header(uint8_t* base, const Block& block) {
   const Header header = {kBlockMagic, block.size, 0};
@@ -54,6 +62,7 @@ int64_t pool_alloc(Pool* pool, uint8_t* base, uint64_t size, uint64_t alignment)
   pool->num_allocs += 1;
   pool->top = static_cast<uint32_t>(offset + rounded);
   write_header(base, block);
+  poison(base + pool->top, tail_bytes(*pool, pool->top, pool->size));
   return block.offset;
 }
 
@@ -72,12 +81,14 @@ bool pool_free(Pool* pool, uint64_t offset) {
   return false;
 }
 
-PoolMark pool_mark(const Pool* pool) { return {pool->top, pool->num_blocks}; }
+PoolMark pool_mark(const Pool* pool) { return {pool->top}; }
 
 void pool_rewind(Pool* pool, PoolMark mark) {
-  // After a fall to the base the blocks below the mark are no longer listed; the mark's address still holds.
+  // By address, not by count: after a fall to the base the blocks below the mark are no longer listed.
+  while (pool->num_blocks > 0 && pool->blocks[pool->num_blocks - 1].offset >= mark.top) {
+    pool->num_blocks -= 1;
+  }
   pool->top = mark.top;
-  pool->num_blocks = mark.num_blocks < pool->num_blocks ? mark.num_blocks : pool->num_blocks;
   pool->num_allocs = 0;
   pool->num_frees = 0;
 }
@@ -87,7 +98,10 @@ const Block* pool_damaged(const Pool* pool, const uint8_t* base) {
     const Block& block = pool->blocks[i];
     Header header;
     std::memcpy(&header, base + block.offset - kBlockHeader, sizeof header);
-    if (block.live != 0 && (header.magic != kBlockMagic || header.size != block.size)) {
+    const uint32_t end = block.offset + block.size;
+    const uint32_t next = i + 1 < pool->num_blocks ? pool->blocks[i + 1].offset - kBlockHeader : pool->size;
+    if (block.live != 0 && (header.magic != kBlockMagic || header.size != block.size ||
+                            !is_poisoned(base + end, tail_bytes(*pool, end, next)))) {
       return &block;
     }
   }

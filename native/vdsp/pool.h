@@ -12,6 +12,7 @@ namespace vdsp {
 
 constexpr uint32_t kBlockMagic = 0x54564D41u;
 constexpr uint32_t kBlockHeader = 16;
+constexpr uint32_t kTailBytes = 112;  // what alignment to 128 leaves between a block and the next header
 constexpr uint32_t kMaxBlocks = 1u << 16;
 
 struct Block {
@@ -23,7 +24,6 @@ struct Block {
 // What a pool goes back to at the start of INFER_LARGE.
 struct PoolMark {
   uint32_t top;
-  uint32_t num_blocks;
 };
 
 struct Pool {
@@ -51,7 +51,7 @@ void pool_rewind(Pool* pool, PoolMark mark);
 
 inline uint32_t pool_available(const Pool* pool) { return pool->size - pool->top; }
 
-// The live block whose header was overwritten, or null.
+// A live block whose header, or the space after it, was overwritten; null when there is none.
 const Block* pool_damaged(const Pool* pool, const uint8_t* base);
 
 // The block, live or freed, that holds the byte at `offset`, or null.
