@@ -12,9 +12,10 @@ import hashlib
 import io
 import re
 import tarfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from c7x.codegen.kernels.firmware import FIRMWARE
 from c7x.codegen.literals import c_identifier, c_string, comment, literal
 from c7x.codegen.plan import ARENA_ALIGNMENT, Plan, plan_arena
 from c7x.codegen.program import DTYPES, Call, Constant, Port, Program
@@ -32,6 +33,9 @@ MAX_OUTPUTS = 128
 MAX_NDIM = 8
 
 _PRELUDE = ("c7x_abi.h", "c7x_vector.h", "c7x_scalar.h")
+#: Only where a kernel calls one of its helpers: lib0.c of a float model does not carry it.
+_INTEGER_PRELUDE = "c7x_integer.h"
+_FUNCTION = re.compile(r"\b(c7x_\w+)\(")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +176,12 @@ def _lib0(
         _ENTRY_DECLARATIONS,
         *(_prelude(name) for name in _PRELUDE),
     ]
+    integer = _prelude(_INTEGER_PRELUDE)
+    helpers = set(_FUNCTION.findall(integer)) - set(_FUNCTION.findall("".join(parts)))
+    if any(not helpers.isdisjoint(_FUNCTION.findall(kernel.source)) for kernel in program.kernels):
+        parts.append(integer)
+    if declared := [FIRMWARE[k.symbol].prototype for k in program.kernels if not k.source]:
+        parts.append(_firmware_declarations(declared))
     parts += [kernel.source.strip("\n") for kernel in program.kernels if kernel.source]
     for number, constant in enumerate(inline.values()):
         parts.append(_constant_array(number, constant, program, target))
@@ -182,6 +192,11 @@ def _lib0(
     parts.append(_cg_main(program, target, plan, addresses))
     parts.append(_cg_main_dsp(program, target, plan, table))
     return "\n\n".join(parts) + "\n"
+
+
+def _firmware_declarations(prototypes: Sequence[str]) -> str:
+    lines = ["#ifdef __cplusplus", 'extern "C" {', "#endif", *(f"{p};" for p in sorted(prototypes))]
+    return "\n".join(["/* What the firmware exports. */", *lines, "#ifdef __cplusplus", "}", "#endif"])
 
 
 def _prelude(name: str) -> str:
@@ -241,7 +256,7 @@ def _cg_main(program: Program, target: Target, plan: Plan, addresses: Mapping[st
                     allocated.add(storage.name)
                     lines.append(f"  cg_debug_alloc({storage.type.nbytes}, {addresses[storage.name]});")
         lines.append(f"  /* {index}: {_call_comment(call)} */")
-        expression = _call_expression(program, call, addresses, kernels[call.kernel].backend == "mmalib")
+        expression = _call_expression(program, call, addresses, extern=not kernels[call.kernel].source)
         if target.profile_layers:
             lines.append("  cg_profile_enter();")
             lines.append(f"  status = {expression};")
@@ -266,17 +281,17 @@ def _call_comment(call: Call) -> str:
     return comment(text)
 
 
-def _call_expression(program: Program, call: Call, addresses: Mapping[str, str], untyped: bool) -> str:
-    arguments = []
+def _call_expression(program: Program, call: Call, addresses: Mapping[str, str], *, extern: bool) -> str:
+    pointers: list[list[str]] = []
     for names, const in ((call.inputs, "const "), (call.outputs, "")):
-        for name in names:
-            buffer = program.buffer(name)
-            address = addresses[program.storage(name).name]
-            arguments.append(f"(void *){address}" if untyped else f"({const}{buffer.type.c_type} *){address}")
+        typed = [(program.buffer(name).type.c_type, addresses[program.storage(name).name]) for name in names]
+        pointers.append([f"(void *){a}" if extern else f"({const}{c_type} *){a}" for c_type, a in typed])
+    if extern:
+        arguments = FIRMWARE[call.kernel].arrange(*pointers, call.scalars)
+        return f"{call.kernel}({', '.join(arguments)})"
     if call.workspace is not None:
-        arguments.append(f"(uint8_t *){addresses[call.workspace]}")
-    arguments += call.scalars
-    return f"{call.kernel}({', '.join(arguments)})"
+        pointers.append([f"(uint8_t *){addresses[call.workspace]}"])
+    return f"{call.kernel}({', '.join(argument for part in pointers for argument in part)})"
 
 
 def _copies(program: Program, addresses: Mapping[str, str]) -> list[str]:

@@ -36,9 +36,9 @@ def _record(program: Program, kernel: Kernel, index: int, call: Call) -> dict[st
 def offload_report(program: Program) -> dict[str, Any]:
     """The content of offload.json. A float model has no quantised boundary, so it has no float operator between."""
     layers = []
-    for record in layer_records(program):
+    for record, call in zip(layer_records(program), program.calls, strict=True):
         offloaded = record["backend"] != "tvm"
-        layers.append({**record, "offloaded": offloaded, "reason": None if offloaded else _LOOP_REASON})
+        layers.append({**record, "offloaded": offloaded, "reason": call.reason or (None if offloaded else _LOOP_REASON)})
     return {
         "layers": layers,
         "totals": {

@@ -104,7 +104,9 @@ class Provenance:
 @dataclass(frozen=True, kw_only=True)
 class Call:
     """One step: run ``kernel`` on ``inputs``, writing ``outputs`` (buffer names). ``scalars`` are C literals appended
-    to the pointer arguments of an extern kernel. ``macs`` counts multiply-accumulates, 0 where it has no meaning."""
+    of an extern kernel, in the order of its signature, where pointers stand between them. ``macs`` counts
+    multiply-accumulates, 0 where it has no meaning. ``reason`` says why a quantised operator did not get the kernel one
+    would expect."""
 
     kernel: str
     inputs: tuple[str, ...]
@@ -114,6 +116,7 @@ class Call:
     name: str = ""
     macs: int = 0
     provenance: Provenance = Provenance()
+    reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

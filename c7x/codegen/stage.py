@@ -50,7 +50,7 @@ def compile_module(
     reporter.progress("lowering the graph")
     lowered = lower_graph(mod, target) if relax_pipeline is None else relax_pipeline(mod)
     reporter.progress("generating kernels")
-    program = program_from_relax(lowered, name)
+    program = program_from_relax(lowered, name, target)
     reporter.progress("writing C")
     return Compiled(program=program, emitted=emit(program, target))
 

@@ -16,10 +16,12 @@ import tvm
 from tvm import relax
 
 from c7x.codegen.kernels import Operand, generate
-from c7x.codegen.literals import c_identifier
+from c7x.codegen.kernels.firmware import FIRMWARE, FirmwareKernel
+from c7x.codegen.literals import c_identifier, literal
 from c7x.codegen.printer import print_kernel
 from c7x.codegen.program import DTYPES, Buffer, Call, Constant, Kernel, Port, Program, Provenance, TensorType
 from c7x.errors import UnsupportedError
+from c7x.target import DEFAULT_TARGET, Target, find_board
 
 #: The prefix that layer reports expect on every kernel's symbol (module-abi.md section 4).
 SYMBOL_PREFIX = "__tvm_ffi_"
@@ -29,23 +31,26 @@ KERNEL_NAMESPACE = "c7x."
 _VIEWS = frozenset({"relax.reshape", "relax.memory.view", "relax.memory.ensure_zero_copy", "relax.flatten"})
 
 
-def program_from_relax(mod: tvm.IRModule, name: str) -> Program:
+def program_from_relax(mod: tvm.IRModule, name: str, target: Target | None = None) -> Program:
     """Builds the program of ``mod["main"]``.
 
     Args:
         mod: the module that ``c7x.graph`` leaves: destination-passing calls in a straight line.
         name: the model's name; made a C identifier.
+        target: decides which of the firmware's kernels may be called; None is the default target.
 
     Raises:
-        UnsupportedError: an operator, dtype or shape that cannot be compiled; named.
+        UnsupportedError: an operator, dtype or shape that cannot be compiled, or a call of a kernel that the board's
+            firmware does not export; named.
     """
-    return _Walk(mod, name).run()
+    return _Walk(mod, name, target or Target.parse(DEFAULT_TARGET)).run()
 
 
 @dataclass
 class _Walk:
     mod: tvm.IRModule
     name: str
+    target: Target
     env: dict[Any, Any] = field(default_factory=dict)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     constants: dict[str, np.ndarray] = field(default_factory=dict)
@@ -63,6 +68,7 @@ class _Walk:
         attrs = main.attrs or {}
         io = json.loads(str(attrs["c7x_io"])) if "c7x_io" in attrs else {}
         self.provenance_of_call = json.loads(str(attrs["c7x_calls"])) if "c7x_calls" in attrs else {}
+        self.reasons = json.loads(str(attrs["c7x_reasons"])) if "c7x_reasons" in attrs else {}
         self.provenance_of_node = json.loads(str(attrs["c7x_provenance"])) if "c7x_provenance" in attrs else {}
         inputs = []
         for index, param in enumerate(main.params):
@@ -219,6 +225,9 @@ class _Walk:
         self._add_call(symbol, name, inputs, outputs, printed.macs)
 
     def _extern_call(self, function: str, args: Sequence[Any]) -> None:
+        if function in FIRMWARE:
+            self._firmware_call(FIRMWARE[function], args)
+            return
         if not function.startswith(KERNEL_NAMESPACE):
             raise _unlowered(function, "a call of an external function that c7x does not provide")
         attrs: dict[str, Any] = next((json.loads(a.value) for a in args if isinstance(a, tvm.ir.StringImm)), {})
@@ -236,7 +245,42 @@ class _Walk:
                 backend="c7x",
                 workspace_bytes=kernel.workspace_bytes,
             )
-        self._add_call(symbol, kernel.name_hint, packed, outputs, kernel.macs)
+        self._add_call(symbol, kernel.name_hint, packed, outputs, kernel.macs, str(attrs.get("reason", "")))
+
+    def _firmware_call(self, kernel: FirmwareKernel, args: Sequence[Any]) -> None:
+        """A kernel that the firmware exports: declared, called, never defined."""
+        attrs = next((json.loads(a.value) for a in args if isinstance(a, tvm.ir.StringImm)), {})
+        inputs, outputs = self._operands([a for a in args if not isinstance(a, tvm.ir.StringImm)])
+        types = [[self.buffers[n].type for n in names] for names in (inputs, outputs)]
+        numbers = attrs.get("scalars", [])
+        dtypes = [a.dtype for a in kernel.scalars]
+        wrong = kernel.mismatch(*[[t.dtype for t in ts] for ts in types], dtypes[: len(numbers)])
+        if wrong is not None or len(numbers) != len(dtypes):
+            raise _unlowered(kernel.symbol, wrong or f"{kernel.symbol} takes {len(dtypes)} scalars, not {len(numbers)}")
+        self._check_exported(kernel, outputs)
+        if kernel.symbol not in self.kernels:
+            self.kernels[kernel.symbol] = Kernel(
+                symbol=kernel.symbol,
+                source="",
+                params=(*types[0], *types[1]),
+                num_outputs=len(outputs),
+                backend="mmalib" if kernel.availability == "mmalib" else "c7x",
+            )
+        scalars = tuple(
+            literal(float(v) if dtype == "float32" else int(v), dtype) for v, dtype in zip(numbers, dtypes, strict=True)
+        )
+        self._add_call(kernel.symbol, kernel.symbol, inputs, outputs, int(attrs.get("macs", 0)), scalars=scalars)
+
+    def _check_exported(self, kernel: FirmwareKernel, outputs: Sequence[str]) -> None:
+        """Refuse, when compiling, what the loader on the board would refuse (module-abi.md 8.7 to 8.10)."""
+        missing = _missing(kernel, self.target)
+        if missing is None:
+            return
+        provenance = self._provenance(outputs)
+        what = ", ".join(provenance.relax_ops or provenance.nodes or outputs)
+        where = f" at {', '.join(provenance.source)}" if provenance.source else ""
+        cause, hint = missing
+        raise UnsupportedError(f"{what}{where} calls {kernel.symbol}, which is not there", cause=cause, hint=hint)
 
     def _constant_value(self, name: str) -> np.ndarray | None:
         buffer = self.buffers[name]
@@ -255,12 +299,17 @@ class _Walk:
             self.symbol_of_template[template] = symbol
         return self.symbol_of_template[template]
 
-    def _add_call(self, symbol: str, name: str, inputs: list[str], outputs: list[str], macs: int) -> None:
+    def _add_call(
+        self, symbol: str, name: str, inputs: list[str], outputs: list[str], macs: int, reason: str = "",
+        scalars: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
         kernel = self.kernels[symbol]
         workspace = None
         if kernel.workspace_bytes:
             scratch = TensorType(dtype="uint8", shape=(kernel.workspace_bytes,))
             workspace = self._new_buffer(f"workspace_{len(self.calls)}", scratch, "workspace")
+        provenance = self._provenance(outputs)
+        reasons = [self.reasons[n] for n in provenance.nodes if n in self.reasons]
         self.calls.append(
             Call(
                 kernel=symbol,
@@ -269,7 +318,9 @@ class _Walk:
                 workspace=workspace,
                 name=outputs[-1] if outputs else name,
                 macs=macs,
-                provenance=self._provenance(outputs),
+                provenance=provenance,
+                scalars=scalars,
+                reason=reason or (reasons[0] if reasons and kernel.backend == "tvm" else ""),
             )
         )
 
@@ -312,6 +363,25 @@ class _Walk:
             kernels=tuple(self.kernels.values()),
             calls=tuple(self.calls),
         )
+
+
+def _missing(kernel: FirmwareKernel, target: Target) -> tuple[str, str] | None:
+    """Cause and hint when the firmware of the target's board has no such kernel; None when it has."""
+    board = find_board(target.board) if target.board is not None else None
+    if kernel.availability == "tidl":
+        if board is not None and not board.firmware_tidl:
+            return (
+                f"the firmware of {board.name} is built without TIDL, which brings this kernel",
+                "leave -tidl-kernels out or write -tidl-kernels=0, or choose a board with TIDL: --board j722s-evm",
+            )
+        if not target.tidl_kernels:
+            return "the target has -tidl-kernels=0", "write -tidl-kernels=1, if the board's firmware has TIDL"
+    if kernel.availability == "mmalib":
+        if board is not None and not board.firmware_mmalib:
+            return f"the firmware of {board.name} is built without MMALIB", "write -mmalib=0"
+        if not target.mmalib:
+            return "the target has -mmalib=0", "write -mmalib=1"
+    return None
 
 
 def _flatten(value: Any, into: list[str]) -> None:

@@ -50,7 +50,7 @@ def _permuted(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(shape[a] for a in axes)
 
 
-class _Layout:
+class Layout:
     """The state of one layout pass: channels-last versions made so far."""
 
     def __init__(self) -> None:
@@ -98,11 +98,12 @@ def move(expr: Any, axes: Sequence[int]) -> Any:
     return relax.op.permute_dims(expr, list(axes))
 
 
-def _first(expr: Any) -> Any:
+def first(expr: Any) -> Any:
+    """The channels-first expression of a channels-last one."""
     return move(expr, FIRST[len(shape_of(expr))])
 
 
-Rule = Callable[[_Layout, Line, Any], Any]
+Rule = Callable[[Layout, Line, Any], Any]
 
 
 # --- convolutions -----------------------------------------------------------------------------------------------
@@ -152,18 +153,18 @@ def _ints(values: Any) -> list[int]:
     return [int(v) for v in values]
 
 
-def _conv2d(state: _Layout, line: Line, call: Any) -> Any:
+def _conv2d(state: Layout, line: Line, call: Any) -> Any:
     if not conv_fits(call):
         return None
     a = call.attrs
     weight = const_numpy(call.args[1])
     data = state.last(line, call.args[0])
-    return _first(
+    return first(
         line.main(conv_last(data, weight, _ints(a.strides), _ints(a.padding), _ints(a.dilation), int(a.groups)))
     )
 
 
-def _conv1d(state: _Layout, line: Line, call: Any) -> Any:
+def _conv1d(state: Layout, line: Line, call: Any) -> Any:
     """One row of a 2-D convolution."""
     if not conv_fits(call):
         return None
@@ -178,7 +179,7 @@ def _conv1d(state: _Layout, line: Line, call: Any) -> Any:
 
 def _from_row(line: Line, conv: Any) -> Any:
     n, _, w, c = shape_of(conv)
-    return _first(line.emit(relax.op.reshape(conv, (n, w, c)), "_row"))
+    return first(line.emit(relax.op.reshape(conv, (n, w, c)), "_row"))
 
 
 def _transposed_weight(weight: np.ndarray, groups: int) -> np.ndarray:
@@ -188,7 +189,7 @@ def _transposed_weight(weight: np.ndarray, groups: int) -> np.ndarray:
     return np.ascontiguousarray(split.reshape(groups * og, c // groups, kh, kw)[:, :, ::-1, ::-1])
 
 
-def _conv_transpose(state: _Layout, line: Line, call: Any) -> Any:
+def _conv_transpose(state: Layout, line: Line, call: Any) -> Any:
     """A transposed convolution as a convolution over the input with zeros between its elements.
 
     When windows do not overlap (kernel = stride, no padding) it is a 1x1 convolution followed by a shuffle, and no
@@ -227,7 +228,7 @@ def _conv_transpose(state: _Layout, line: Line, call: Any) -> Any:
             spread = line.emit(relax.op.strided_slice(spread, [1, 2], [0, 0], [h + cut[0], w + cut[1]]), "_cut")
         padding = [*head, *[max(t, 0) for t in tail]]
         result = line.main(conv_last(spread, _transposed_weight(weight, groups), [1, 1], padding, dilation, groups))
-    return _from_row(line, result) if rank == 3 else _first(result)
+    return _from_row(line, result) if rank == 3 else first(result)
 
 
 def _with_zeros(line: Line, data: Any, strides: Sequence[int]) -> Any:
@@ -257,12 +258,12 @@ def _shuffled(line: Line, data: Any, weight: np.ndarray) -> Any:
 def _with_layout(make: Callable[[Any, Any, str], Any]) -> Rule:
     """An operator that takes a layout: written channels last when its input is there already."""
 
-    def rule(state: _Layout, line: Line, call: Any) -> Any:
+    def rule(state: Layout, line: Line, call: Any) -> Any:
         data = state.peek(line, call.args[0])
         layout = str(call.attrs.layout)
         if data is None or not layout.startswith("NC"):
             return None
-        return _first(line.main(make(data, call, _LAYOUT_LAST[len(layout)])))
+        return first(line.main(make(data, call, _LAYOUT_LAST[len(layout)])))
 
     return rule
 
@@ -310,7 +311,7 @@ def _resize(data: Any, call: Any, layout: str) -> Any:
     )
 
 
-def _elementwise(state: _Layout, line: Line, call: Any) -> Any:
+def _elementwise(state: Layout, line: Line, call: Any) -> Any:
     """Operators that work element by element, with broadcasting: on the order that needs fewer bytes moved."""
     if not _is_tensor(call) or not has_static_shape(call) or len(shape_of(call)) not in LAST:
         return None
@@ -331,10 +332,10 @@ def _elementwise(state: _Layout, line: Line, call: Any) -> Any:
     if not known or move_last > move_first:
         return None
     args = [_aligned(state, line, a, rank) for a in call.args]
-    return _first(line.main(tvm.ir.Call(call.op, args, call.attrs, call.ty_args)))
+    return first(line.main(tvm.ir.Call(call.op, args, call.attrs, call.ty_args)))
 
 
-def _aligned(state: _Layout, line: Line, arg: Any, rank: int) -> Any:
+def _aligned(state: Layout, line: Line, arg: Any, rank: int) -> Any:
     """An operand channels last; scalars and constants of one element stay as they are."""
     if not _is_tensor(arg):
         return arg
@@ -355,16 +356,16 @@ def _new_axis(axis: Any, rank: int) -> int:
 
 
 def _softmax(f: Callable[..., Any]) -> Rule:
-    def rule(state: _Layout, line: Line, call: Any) -> Any:
+    def rule(state: Layout, line: Line, call: Any) -> Any:
         data = state.peek(line, call.args[0])
         if data is None:
             return None
-        return _first(line.main(f(data, axis=_new_axis(call.attrs.axis, len(shape_of(data))))))
+        return first(line.main(f(data, axis=_new_axis(call.attrs.axis, len(shape_of(data))))))
 
     return rule
 
 
-def _concat(state: _Layout, line: Line, call: Any) -> Any:
+def _concat(state: Layout, line: Line, call: Any) -> Any:
     fields = list(call.args[0].fields) if isinstance(call.args[0], relax.Tuple) else []
     rank = len(shape_of(call))
     if rank not in LAST or call.attrs.axis is None:
@@ -374,10 +375,10 @@ def _concat(state: _Layout, line: Line, call: Any) -> Any:
     if known == 0 or 2 * known < sum(size.values()):
         return None
     parts = [state.last(line, f) for f in fields]
-    return _first(line.main(relax.op.concat(parts, axis=_new_axis(call.attrs.axis, rank))))
+    return first(line.main(relax.op.concat(parts, axis=_new_axis(call.attrs.axis, rank))))
 
 
-def _split(state: _Layout, line: Line, call: Any) -> Any:
+def _split(state: Layout, line: Line, call: Any) -> Any:
     data = state.peek(line, call.args[0])
     if data is None:
         return None
@@ -385,30 +386,30 @@ def _split(state: _Layout, line: Line, call: Any) -> Any:
     parts = int(sections) if isinstance(sections, int | tvm.tirx.IntImm) else _ints(sections)
     split = line.main(relax.op.split(data, parts, axis=_new_axis(call.attrs.axis, len(shape_of(data)))))
     found = [line.emit(relax.TupleGetItem(split, i), "_part") for i in range(len(call.ty.fields))]
-    return relax.Tuple([line.emit(_first(part), "_first") for part in found])
+    return relax.Tuple([line.emit(first(part), "_first") for part in found])
 
 
-def _strided_slice(state: _Layout, line: Line, call: Any) -> Any:
+def _strided_slice(state: Layout, line: Line, call: Any) -> Any:
     data = state.peek(line, call.args[0])
     if data is None:
         return None
     rank = len(shape_of(data))
     axes = [_new_axis(int(a), rank) for a in call.args[1].fields]
     rest = [[int(v) for v in a.fields] for a in call.args[2:]]
-    return _first(line.main(relax.op.strided_slice(data, axes, *rest)))
+    return first(line.main(relax.op.strided_slice(data, axes, *rest)))
 
 
-def _pad(state: _Layout, line: Line, call: Any) -> Any:
+def _pad(state: Layout, line: Line, call: Any) -> Any:
     data = state.peek(line, call.args[0])
     if data is None:
         return None
     widths = _ints(call.attrs.pad_width)
     pairs = [widths[2 * a : 2 * a + 2] for a in LAST[len(shape_of(data))]]
     value = float(call.attrs.pad_value)
-    return _first(line.main(relax.op.nn.pad(data, [w for p in pairs for w in p], str(call.attrs.pad_mode), value)))
+    return first(line.main(relax.op.nn.pad(data, [w for p in pairs for w in p], str(call.attrs.pad_mode), value)))
 
 
-def _reduction(state: _Layout, line: Line, call: Any) -> Any:
+def _reduction(state: Layout, line: Line, call: Any) -> Any:
     """A reduction over some axes; the axes that remain decide which order the result is in."""
     data = state.peek(line, call.args[0])
     if data is None:
@@ -420,13 +421,13 @@ def _reduction(state: _Layout, line: Line, call: Any) -> Any:
     keepdims = bool(call.attrs.keepdims)
     f = getattr(relax.op, op_name(call) or "")
     if keepdims:
-        return _first(line.main(f(data, axis=axes[0] if single else axes, keepdims=True)))
+        return first(line.main(f(data, axis=axes[0] if single else axes, keepdims=True)))
     rest = [a for a in LAST[rank] if a not in reduced]
     result = line.main(f(data, axis=axes[0] if single else axes, keepdims=False))
     return move(result, [rest.index(a) for a in sorted(rest)])
 
 
-def _reshape(state: _Layout, line: Line, call: Any) -> Any:
+def _reshape(state: Layout, line: Line, call: Any) -> Any:
     """[N,C,H,W] <-> [N,C,H*W]: the channels stay a dimension of their own."""
     if not has_static_shape(call) or not has_static_shape(call.args[0]):
         return None
@@ -434,27 +435,27 @@ def _reshape(state: _Layout, line: Line, call: Any) -> Any:
     data = state.peek(line, call.args[0])
     if data is None or len(new) not in LAST or old[:2] != new[:2] or math.prod(new) == 0:
         return None
-    return _first(line.main(relax.op.reshape(data, _permuted(new, LAST[len(new)]))))
+    return first(line.main(relax.op.reshape(data, _permuted(new, LAST[len(new)]))))
 
 
-def _take(state: _Layout, line: Line, call: Any) -> Any:
+def _take(state: Layout, line: Line, call: Any) -> Any:
     """A row of indices along one axis."""
     data = state.peek(line, call.args[0])
     if data is None or call.attrs.axis is None or len(shape_of(call.args[1])) != 1:
         return None
     axis = _new_axis(call.attrs.axis, len(shape_of(data)))
-    return _first(line.main(relax.op.take(data, call.args[1], axis, str(call.attrs.mode))))
+    return first(line.main(relax.op.take(data, call.args[1], axis, str(call.attrs.mode))))
 
 
-def _repeat(state: _Layout, line: Line, call: Any) -> Any:
+def _repeat(state: Layout, line: Line, call: Any) -> Any:
     data = state.peek(line, call.args[0])
     if data is None or call.attrs.axis is None:
         return None
     axis = _new_axis(call.attrs.axis, len(shape_of(data)))
-    return _first(line.main(relax.op.repeat(data, int(call.attrs.repeats), axis)))
+    return first(line.main(relax.op.repeat(data, int(call.attrs.repeats), axis)))
 
 
-def _pixel_shuffle(state: _Layout, line: Line, call: Any) -> Any:
+def _pixel_shuffle(state: Layout, line: Line, call: Any) -> Any:
     data = state.peek(line, call.args[0])
     if data is None or len(shape_of(data)) != 4:
         return None
@@ -462,10 +463,10 @@ def _pixel_shuffle(state: _Layout, line: Line, call: Any) -> Any:
     r = int(call.attrs.upscale_factor)
     parts = line.emit(relax.op.reshape(data, (n, h, w, c // (r * r), r, r)), "_parts")
     woven = line.main(move(parts, [0, 1, 4, 2, 5, 3]))
-    return _first(line.emit(relax.op.reshape(woven, (n, h * r, w * r, c // (r * r))), "_woven"))
+    return first(line.emit(relax.op.reshape(woven, (n, h * r, w * r, c // (r * r))), "_woven"))
 
 
-def _group_norm(state: _Layout, line: Line, call: Any) -> Any:
+def _group_norm(state: Layout, line: Line, call: Any) -> Any:
     data = state.peek(line, call.args[0])
     a = call.attrs
     rank = len(shape_of(call))
@@ -473,7 +474,7 @@ def _group_norm(state: _Layout, line: Line, call: Any) -> Any:
         return None
     if sorted(int(x) % rank for x in a.axes) != list(range(2, rank)):
         return None
-    return _first(
+    return first(
         line.main(
             relax.op.nn.group_norm(
                 data,
@@ -490,15 +491,15 @@ def _group_norm(state: _Layout, line: Line, call: Any) -> Any:
     )
 
 
-def _prelu(state: _Layout, line: Line, call: Any) -> Any:
+def _prelu(state: Layout, line: Line, call: Any) -> Any:
     data = state.peek(line, call.args[0])
     if data is None:
         return None
     axis = _new_axis(call.attrs.axis, len(shape_of(data)))
-    return _first(line.main(relax.op.nn.prelu(data, call.args[1], axis=axis)))
+    return first(line.main(relax.op.nn.prelu(data, call.args[1], axis=axis)))
 
 
-def _matmul(state: _Layout, line: Line, call: Any) -> Any:
+def _matmul(state: Layout, line: Line, call: Any) -> Any:
     """A linear layer on flattened channels: its weight's rows are put in channels-last order at compile time."""
     data, weight = call.args
     flat = line.value(data)
@@ -549,7 +550,7 @@ RULES: dict[str, Rule] = {
 
 def channels_last(mod: tvm.IRModule) -> tvm.IRModule:
     """Rewrite convolutions, and what can follow them, to channels-last order."""
-    state = _Layout()
+    state = Layout()
 
     def rule(line: Line, value: Any) -> Any:
         found = RULES.get(op_name(value) or "")

@@ -16,7 +16,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from c7x.errors import UnsupportedError
-from c7x.graph.line import KERNEL_PREFIX, dtype_of, load_origins, op_name, scalar_value, shape_of, straight_line
+from c7x.graph.line import FIRMWARE_PREFIXES, KERNEL_PREFIX, dtype_of, load_origins, op_name, scalar_value, shape_of, straight_line
 
 #: TVM's operator pattern kOpaque.
 _OPAQUE = 8
@@ -343,7 +343,7 @@ def check_lowered(mod: tvm.IRModule) -> None:
         op = op_name(value)
         if op is None or op == "call_tir":
             continue
-        if op == "call_dps_packed" and str(value.args[0].global_symbol).startswith(KERNEL_PREFIX):
+        if op == "call_dps_packed" and str(value.args[0].global_symbol).startswith((KERNEL_PREFIX, *FIRMWARE_PREFIXES)):
             continue
         name = str(var.name)
         nodes = origins[name].nodes if name in origins else (name,)

@@ -27,6 +27,9 @@ ORIGIN_ATTR = "c7x_origin"
 
 KERNEL_PREFIX = "c7x."
 
+#: Prefixes of the functions a call may name besides: what the firmware exports.
+FIRMWARE_PREFIXES = ("c7x_", "mmalib_")
+
 
 @dataclass(frozen=True)
 class Origin:

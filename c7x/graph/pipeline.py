@@ -14,26 +14,33 @@ from c7x.graph.layout import channels_last
 from c7x.graph.legalize import legalize
 from c7x.graph.line import start
 from c7x.graph.offload import offload
+from c7x.graph.qdq import fuse_quantized
 from c7x.graph.simplify import simplify, simplify_moves
+from c7x.target import DEFAULT_TARGET, Target
 
 GraphPass = Callable[[tvm.IRModule], tvm.IRModule]
 
-#: Our passes in order.
-PASSES: tuple[tuple[str, GraphPass], ...] = (
-    ("start", start),
-    ("simplify_imported", simplify),
-    ("fold_constants", fold_constants),
-    ("simplify", simplify),
-    ("fold_batch_norms", fold_batch_norms),
-    ("channels_last", channels_last),
-    ("simplify_layouts", simplify_moves),
-    ("simplify_slices", simplify_moves),
-    ("offload", offload),
-    ("simplify_offloaded", simplify_moves),
-    ("legalize", legalize),
-    ("fuse", fuse),
-    ("lower_calls", lower_calls),
-)
+
+def passes(target: Target) -> tuple[tuple[str, GraphPass], ...]:
+    """Our passes in order."""
+    mmalib = target.mmalib and target.family == "c7"
+    return (
+        ("start", start),
+        ("simplify_imported", simplify),
+        ("fold_constants", fold_constants),
+        ("fuse_quantized", lambda mod: fuse_quantized(mod, mmalib=mmalib)),
+        ("fold_dequantized", fold_constants),
+        ("simplify", simplify),
+        ("fold_batch_norms", fold_batch_norms),
+        ("channels_last", channels_last),
+        ("simplify_layouts", simplify_moves),
+        ("simplify_slices", simplify_moves),
+        ("offload", offload),
+        ("simplify_offloaded", simplify_moves),
+        ("legalize", legalize),
+        ("fuse", fuse),
+        ("lower_calls", lower_calls),
+    )
 
 
 def tvm_target() -> tvm.target.Target:
@@ -48,9 +55,9 @@ def lower_graph(mod: tvm.IRModule, target: Any = None) -> tvm.IRModule:
     Raises:
         UnsupportedError: an operator cannot be lowered, or a dimension is not known at compile time.
     """
-    del target
+    chosen = target if isinstance(target, Target) else Target.parse(DEFAULT_TARGET)
     with tvm_target():
-        for _, step in PASSES:
+        for _, step in passes(chosen):
             mod = step(mod)
     return mod
 
@@ -73,7 +80,7 @@ def get_default_pipeline(target: Any = None) -> tvm.ir.transform.Pass:
     the class.
 
     Args:
-        target: a ``c7x.target.Target``; None means the default target. Every target that compiles float32 has the
-            same passes.
+        target: a ``c7x.target.Target``; None means the default target. Targets differ in what quantised operators
+            become: ``-mmalib=1`` has them call the firmware.
     """
     return _DefaultPipeline(target)

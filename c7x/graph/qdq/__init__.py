@@ -1,0 +1,76 @@
+"""Quantised operators to integer kernels.
+
+A quantised model is a float model whose tensors pass through ``quantize`` and ``dequantize``. At every ``quantize`` the
+families below look at the float operators behind it, back to the dequantised tensors they read; the first that knows
+them writes one integer operator in their place. Operators that only move data let the dequantisation pass through them.
+What no family knows stays as it is and runs in float between its dequantize and quantize.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import tvm
+
+from c7x.graph.line import Line, op_name, straight_line, with_main
+from c7x.graph.qdq import activation, add, conv, linear, move, pool
+from c7x.graph.qdq.boundary import settle
+from c7x.graph.qdq.fusion import Fusion
+from c7x.graph.qdq.values import Clipped, Params, clipped, params_of, quantized
+
+#: ``main``'s attribute with why operators did not get the kernel one would expect: JSON {node: reason}.
+REASONS_ATTR = "c7x_reasons"
+
+
+def _quantize(fusion: Fusion, line: Line, call: Any) -> Any:
+    out = params_of(call)
+    if out is None:
+        return None
+    source = call.args[0]
+    behind = quantized(line, source)
+    if behind is not None and behind.params == out:
+        line.absorb(source)
+        return behind.tensor
+    clip = clipped(line, source)
+    for family in (conv.fuse, linear.fuse, add.fuse, add.fuse_product, pool.fuse, activation.clip_int16):
+        result = family(fusion, line, clip, out)
+        if result is not None:
+            return result
+    result = activation.fuse(fusion, line, clip, out, source)
+    if result is None:
+        result = move.fuse_concat(fusion, line, source, out)
+    if result is None:
+        _note(fusion, line, clip, out)
+    return result
+
+
+def _note(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> None:
+    """Why float operators stay between a dequantize and this quantize."""
+    op = op_name(line.value(clip.source))
+    if op is not None:
+        fusion.refuse(line, f"no {out.dtype} kernel for {op} of these operands")
+        fusion.reasons.setdefault(str(clip.source.name), fusion.reasons[line.current])
+
+
+def fuse_quantized(mod: tvm.IRModule, *, mmalib: bool) -> tvm.IRModule:
+    """Write integer kernels for the quantised operators of ``main``; a float model passes through unchanged.
+
+    Args:
+        mmalib: use the firmware's kernels where they take an operator, our own for the rest.
+    """
+    if not any(op_name(value) in ("quantize", "dequantize") for _, value in straight_line(mod["main"])):
+        return mod
+    fusion = Fusion(mmalib=mmalib)
+
+    def rule(line: Line, value: Any) -> Any:
+        if op_name(value) == "quantize":
+            return _quantize(fusion, line, value)
+        return move.move(fusion, line, value)
+
+    mod = Line(mod).run(rule)
+    mod = Line(mod).run(lambda line, value: settle(fusion, line, value))
+    return with_main(mod, mod["main"].with_attr(REASONS_ATTR, json.dumps(fusion.reasons, sort_keys=True)))
+
+
+__all__ = ["REASONS_ATTR", "fuse_quantized"]
