@@ -34,6 +34,7 @@ void pool_reset(Pool* pool, uint32_t size) {
   pool->num_allocs = 0;
   pool->num_frees = 0;
   pool->num_blocks = 0;
+  pool->num_free = 0;
 }
 
 int64_t pool_alloc(Pool* pool, uint8_t* base, uint64_t size, uint64_t alignment) {
@@ -42,10 +43,11 @@ int64_t pool_alloc(Pool* pool, uint8_t* base, uint64_t size, uint64_t alignment)
     return -1;
   }
   const uint64_t rounded = (size + alignment - 1) & ~(alignment - 1);
-  for (uint32_t i = 0; i < pool->num_blocks; ++i) {
+  for (uint32_t i = 0; pool->num_free > 0 && i < pool->num_blocks; ++i) {
     Block& block = pool->blocks[i];
     if (block.live == 0 && block.size >= rounded && (reinterpret_cast<uintptr_t>(base) + block.offset) % alignment == 0) {
       block.live = 1;
+      pool->num_free -= 1;
       pool->num_allocs += 1;
       write_header(base, block);
       return block.offset;
@@ -71,6 +73,7 @@ bool pool_free(Pool* pool, uint64_t offset) {
     Block& block = pool->blocks[i];
     if (block.offset == offset && block.live != 0) {
       block.live = 0;
+      pool->num_free += 1;
       pool->num_frees += 1;
       if (pool->num_frees == pool->num_allocs) {
         pool_reset(pool, pool->size);
@@ -87,6 +90,7 @@ void pool_rewind(Pool* pool, PoolMark mark) {
   // By address, not by count: after a fall to the base the blocks below the mark are no longer listed.
   while (pool->num_blocks > 0 && pool->blocks[pool->num_blocks - 1].offset >= mark.top) {
     pool->num_blocks -= 1;
+    pool->num_free -= pool->blocks[pool->num_blocks].live == 0 ? 1 : 0;
   }
   pool->top = mark.top;
   pool->num_allocs = 0;

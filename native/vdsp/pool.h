@@ -32,7 +32,7 @@ struct Pool {
   uint32_t num_allocs;  // since the last reset or rewind
   uint32_t num_frees;
   uint32_t num_blocks;
-  uint32_t padding;
+  uint32_t num_free;  // of the blocks
   Block blocks[kMaxBlocks];
 };
 

@@ -1,10 +1,9 @@
-"""The virtual DSP from raw bytes: messages are packed here from the wire protocol's tables, without c7x's own client."""
+"""The virtual DSP from raw bytes: messages are packed here from the protocol's tables, without c7x's own client."""
 
 from __future__ import annotations
 
 import json
 import mmap
-import os
 import socket
 import struct
 import subprocess
@@ -188,7 +187,7 @@ class RawDsp:
 
     def read(self, address: int, size: int) -> bytes:
         at = address - self.base
-        assert RESULT <= at and at + size <= SIZE, hex(address)
+        assert at >= RESULT and at + size <= SIZE, hex(address)
         return self.memory[at : at + size]
 
     def parse(self, answer: bytes) -> Infer:
@@ -197,8 +196,8 @@ class RawDsp:
         source, at = (answer, 60) if where == 0 else (self.read(where, size), 0)
         outputs = []
         for i in range(count):
-            *fields, s0, s1, s2, s3, s4, s5 = struct.unpack_from("<QQiiii6q", source, at + 80 * i)
-            outputs.append(Desc(*fields, (s0, s1, s2, s3, s4, s5)))
+            address, nbytes, ndim, code, bits, reserved, *dims = struct.unpack_from("<QQiiii6q", source, at + 80 * i)
+            outputs.append(Desc(address, nbytes, ndim, code, bits, reserved, tuple(dims)))
         return Infer(
             type=kind,
             length=length,
@@ -256,4 +255,4 @@ def children(pid: int) -> list[int]:
 
 
 def open_files(pid: int) -> int:
-    return len(os.listdir(f"/proc/{pid}/fd"))
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
