@@ -7,6 +7,7 @@ stay readable for as long as any object, of whatever library, refers to them, so
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import types
 import weakref
@@ -25,11 +26,11 @@ try:
 except ImportError:
     tvm_runtime = None
 
-try:
+set_tensor_class = None
+if tvm_runtime is not None:
     # Not public. Without it, inputs that outlive their virtual machine show zeros instead of raising.
-    from tvm_ffi.core import _set_class_tensor as set_tensor_class
-except ImportError:
-    set_tensor_class = None
+    with contextlib.suppress(ImportError):
+        from tvm_ffi.core import _set_class_tensor as set_tensor_class
 
 #: What TVM asks of memory that it shares.
 _TVM_ALIGNMENT = 64
@@ -309,10 +310,17 @@ if tvm_runtime is not None:
             return super().__repr__()
 
 
+def _empty_tensor(array: np.ndarray) -> Any:
+    # NumPy gives an empty array whatever address it likes, and TVM asks for an aligned one.
+    return tvm_runtime.empty(array.shape, array.dtype.name)
+
+
 def make_staged(array: np.ndarray, memory: Memory) -> Any:
     """An input over ``array``, which lies in memory shared with the DSP."""
     if tvm_runtime is None:
         return NDArray(array, memory)
+    if array.size == 0:
+        return _empty_tensor(array)
     if set_tensor_class is None:
         tensor = tvm_runtime.from_dlpack(array)
     else:
@@ -331,6 +339,8 @@ def make_output(array: np.ndarray) -> Any:
     """A copy of a result: a ``tvm.runtime.Tensor``, or an ``NDArray`` without TVM."""
     if tvm_runtime is None:
         return NDArray(array.copy())
+    if array.size == 0:
+        return _empty_tensor(array)
     buffer = np.empty(array.nbytes + _TVM_ALIGNMENT, np.uint8)
     start = -buffer.ctypes.data % _TVM_ALIGNMENT
     copy = buffer[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
