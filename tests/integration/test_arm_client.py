@@ -29,6 +29,7 @@ from tests.integration.arm_harness import (
     Reply,
     answer,
     arm_build,
+    call,
     connected,
     describe,
     environment,
@@ -701,9 +702,18 @@ def test_a_module_that_hangs_times_out_and_a_kill_ends_it(tmp_path: Path) -> Non
         process.wait()
 
 
+SANITIZED = ("-DC7X_SANITIZE=address,undefined", "-DCMAKE_BUILD_TYPE=Debug", "-DC7X_ARM_TESTS=ON")
+
+
+def test_rpmsg_against_a_kernel_of_our_own(tmp_path: Path) -> None:
+    """tests/native/arm/test_rpmsg.cc: discovery in sysfs, the order of system calls, every failure."""
+    command = ["ctest", "--test-dir", str(arm_build(*SANITIZED)), "--output-on-failure"]
+    call(command, env={**os.environ, "TMPDIR": str(tmp_path)})
+
+
 def test_under_address_sanitizer(dsp: Path) -> None:
     """The library's own memory: a session of the CLI with everything in it, and one against a DSP that vanishes."""
-    folder = arm_build("-DC7X_SANITIZE=address,undefined", "-DCMAKE_BUILD_TYPE=Debug")
+    folder = arm_build(*SANITIZED)
     tool = str(folder / "c7x_compute")
     variables = {**os.environ, "C7X_TRANSPORT": "vdsp", "C7X_VDSP_SOCKET": str(dsp)}
     good = b'{"op": "infer", "num_inputs": 2, "input_size": 32, "shape": "4;2,2", "dtype": "float32"}\n' + bytes(32)

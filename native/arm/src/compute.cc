@@ -52,7 +52,7 @@ const char kUsage[] =
     "  -i, --input FILE         raw tensors, one after the other, without a header\n"
     "  -o, --output FILE        where the outputs go, in the same form\n"
     "  -s, --shape SHAPES       1,3,224,224 or 1,16;4 for several inputs; default: one dimension, the whole file\n"
-    "  -d, --dtype NAMES        float32 (default), float16, int64, int32, int16, int8, uint16 or uint8; int8;float32 for\n"
+    "  -d, --dtype NAMES        float16, float32 (default), float64, int8 to int64 or uint8 to uint64; int8;float32 for\n"
     "                           several inputs, the first for those not named\n"
     "  -h, --help               this text\n"
     "\n"
@@ -67,7 +67,8 @@ struct Dtype {
   int bits;
 };
 const Dtype kDtypes[] = {{"float32", 2, 32}, {"float16", 2, 16}, {"int64", 0, 64}, {"int32", 0, 32},
-                         {"int16", 0, 16},   {"int8", 0, 8},     {"uint16", 1, 16}, {"uint8", 1, 8}};
+                         {"int16", 0, 16},   {"int8", 0, 8},     {"uint16", 1, 16}, {"uint8", 1, 8},
+                         {"float64", 2, 64}, {"uint32", 1, 32}, {"uint64", 1, 64}};
 
 volatile sig_atomic_t g_stop = 0;
 c7x_client_t* volatile g_client = nullptr;
