@@ -116,6 +116,24 @@ Cc = Annotated[
 March = Annotated[str | None, typer.Option("--march", help="Instruction set of cg_dsp, e.g. native or x86-64-v3.")]
 Cflags = Annotated[str | None, typer.Option("--cflags", help="More compiler flags, in one argument.")]
 BuildType = Annotated[str | None, typer.Option("--build-type", help="release, debug or asan.")]
+Cgt = Annotated[
+    Path | None,
+    typer.Option(
+        "--cgt", metavar="DIR", help="TI's C7000 tools; default: TI_CGT_C7000_PATH, CGT7X_ROOT, installed ones."
+    ),
+]
+FpReassoc = Annotated[
+    str | None, typer.Option("--fp-reassoc", metavar="on|off", help="Whether TI's compiler may reorder sums.")
+]
+KeepAsm = Annotated[bool, typer.Option("--keep-asm", help="Keep lib0.asm, what TI's compiler made of lib0.c.")]
+TidlBridge = Annotated[
+    list[Path] | None,
+    typer.Option("--tidl-bridge", metavar="FILE", help="A source of the TIDL bridge; may be repeated."),
+]
+TidlArtifacts = Annotated[
+    Path | None, typer.Option("--tidl-artifacts", metavar="DIR", help="Folder with subgraph<N>_net.bin to embed.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show how lib0.out would be built; needs no tools.")]
 
 
 def _settings(ctx: typer.Context) -> _Settings:
@@ -131,9 +149,31 @@ def _run_stages(
         return runner.run(workspace, requests, terminal)
 
 
+def _ti_options(
+    cgt: Path | None,
+    fp_reassoc: str | None,
+    keep_asm: bool,
+    tidl_bridge: list[Path] | None,
+    tidl_artifacts: Path | None,
+    dry_run: bool,
+) -> dict[str, Any]:
+    """The options of mode c7x_dload as JSON values; paths are made absolute, since a worker has its own folder."""
+    return {
+        "cgt": str(cgt.absolute()) if cgt else None,
+        "fp_reassoc": fp_reassoc,
+        "keep_asm": keep_asm or None,
+        "tidl_bridge": [str(path.absolute()) for path in tidl_bridge] if tidl_bridge else None,
+        "tidl_artifacts": str(tidl_artifacts.absolute()) if tidl_artifacts else None,
+        "dry_run": dry_run or None,
+    }
+
+
 def _report_stages(
     ctx: typer.Context, workspace: Workspace, outcomes: Sequence[StageOutcome], *, as_json: bool, following: str
 ) -> None:
+    if not as_json and (script := outcomes[-1].result.get("script")):
+        typer.echo(script, nl=False)
+        return
     summary = summarize(workspace)
     if as_json:
         stages = [{"name": o.name, "seconds": round(o.seconds, 3), "result": o.result} for o in outcomes]
@@ -172,6 +212,12 @@ def compile(  # noqa: A001 - the command is called so
     march: March = None,
     cflags: Cflags = None,
     build_type: BuildType = None,
+    cgt: Cgt = None,
+    fp_reassoc: FpReassoc = None,
+    keep_asm: KeepAsm = False,
+    tidl_bridge: TidlBridge = None,
+    tidl_artifacts: TidlArtifacts = None,
+    dry_run: DryRun = False,
     bind: Bind = None,
     no_check: Annotated[bool, typer.Option("--no-check", help="Do not run the result against PyTorch's.")] = False,
     engine: Engine = "auto",
@@ -191,11 +237,13 @@ def compile(  # noqa: A001 - the command is called so
         "march": march,
         "cflags": cflags,
         "build_type": build_type,
+        **_ti_options(cgt, fp_reassoc, keep_asm, tidl_bridge, tidl_artifacts, dry_run),
     }
-    names = COMPILE_CHAIN if no_check else (*COMPILE_CHAIN, "check")
+    # A module for a board cannot be run here.
+    names = COMPILE_CHAIN if no_check or mode == "c7x_dload" else (*COMPILE_CHAIN, "check")
     workspace = Workspace(output)
     outcomes = _run_stages(ctx, workspace, requests_for(names, options), engine)
-    _report_stages(ctx, workspace, outcomes, as_json=as_json, following=f"c7x run {output}")
+    _report_stages(ctx, workspace, outcomes, as_json=as_json, following=_following(output, mode))
 
 
 @app.command(epilog="Example: c7x export model.py -o build --bind batch=1")
@@ -252,18 +300,38 @@ def build(
     ctx: typer.Context,
     build: Build = Path("build"),
     mode: ModeOption = DEFAULT_MODE,
+    board: BoardOption = None,
     cc: Cc = None,
     march: March = None,
     cflags: Cflags = None,
     build_type: BuildType = None,
+    cgt: Cgt = None,
+    fp_reassoc: FpReassoc = None,
+    keep_asm: KeepAsm = False,
+    tidl_bridge: TidlBridge = None,
+    tidl_artifacts: TidlArtifacts = None,
+    dry_run: DryRun = False,
     engine: Engine = "auto",
     as_json: Json = False,
 ) -> None:
-    """Compile lib0.c and devc.c to cg_dsp, a native executable, or to lib0.out, a loadable module."""
+    """Compile lib0.c to the artefact of a mode: cg_dsp, a native executable, or lib0.out, a loadable module."""
     workspace = Workspace(build)
-    options = {"mode": mode, "cc": cc, "march": march, "cflags": cflags, "build_type": build_type}
+    options = {
+        "mode": mode,
+        "board": board,
+        "cc": cc,
+        "march": march,
+        "cflags": cflags,
+        "build_type": build_type,
+        **_ti_options(cgt, fp_reassoc, keep_asm, tidl_bridge, tidl_artifacts, dry_run),
+    }
     outcomes = _run_stages(ctx, workspace, requests_for(["build"], options), engine)
-    _report_stages(ctx, workspace, outcomes, as_json=as_json, following=f"c7x run {build}")
+    _report_stages(ctx, workspace, outcomes, as_json=as_json, following=_following(build, mode))
+
+
+def _following(build: Path, mode: str) -> str:
+    """What a user does after a build."""
+    return f"c7x inspect {build / 'lib0.out'}" if mode == "c7x_dload" else f"c7x run {build}"
 
 
 InputOption = Annotated[
@@ -361,9 +429,21 @@ def bench(
         ui.make_console(stderr=False, no_color=_settings(ctx).no_color).print(ui.bench_table(result))
 
 
-@app.command(epilog="Example: c7x inspect build --json")
-def inspect(ctx: typer.Context, build: Build = Path("build"), as_json: Json = False) -> None:
-    """Show what a build directory holds: stages, files, sizes, and what was edited since."""
+@app.command(epilog="Example: c7x inspect build --json, or c7x inspect build/lib0.out --board beagley-ai")
+def inspect(
+    ctx: typer.Context,
+    build: Annotated[Path, typer.Argument(metavar="BUILD", help="The build directory, or a module file.")] = Path(
+        "build"
+    ),
+    board: BoardOption = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a build directory holds, or what a module is and whether a board loads it (exit code 1 when not)."""
+    if board:
+        find_board(board)
+    if build.is_file():
+        _inspect_module(ctx, build, board, as_json)
+        return
     result = inspect_workspace(Workspace(build))
     if as_json:
         ui.print_json({"status": "ok", "build": str(build), **result})
@@ -380,6 +460,27 @@ def inspect(ctx: typer.Context, build: Build = Path("build"), as_json: Json = Fa
         console.print()
     rows = [(f["name"], f["stage"], f["state"], ui.format_bytes(f["bytes"])) for f in result["files"]]
     console.print(ui.table(("file", "stage", "state", "size"), rows, left=3))
+
+
+def _inspect_module(ctx: typer.Context, path: Path, board: str | None, as_json: bool) -> None:
+    from c7x.toolchain.elf import describe_module
+
+    result = describe_module(path, board)
+    if not as_json:
+        console = ui.make_console(stderr=False, no_color=_settings(ctx).no_color)
+        for part in ui.module_tables(result):
+            console.print(part)
+            console.print()
+        console.print(f"verdict: {result['verdict']}", soft_wrap=True)
+    if not result["loads"]:
+        broken = next(check for check in result["checks"] if check["status"] == "failed")
+        error = CheckFailed(
+            f"{path} does not load: {broken['rule']}: {broken['found']}", cause=broken["why"], hint=broken["hint"]
+        )
+        error.details = result
+        raise error
+    if as_json:
+        ui.print_json({"status": "ok", **result})
 
 
 @app.command(epilog="Example: c7x doctor --json")
@@ -499,6 +600,74 @@ def vdsp_status(ctx: typer.Context, socket_path: SocketOption = None, as_json: J
         return
     rows = [(key.replace("_", " "), value) for key, value in result.items()]
     ui.make_console(stderr=False, no_color=_settings(ctx).no_color).print(ui.table(("", ""), rows, left=2))
+
+
+# -------------------------------------------------------------------------------------------------------- TI's tools
+
+toolchain_app = typer.Typer(
+    cls=_Group,
+    help="Install and find TI's C7000 code generation tools, which mode c7x_dload needs.",
+    epilog="Example: c7x toolchain install ./ti_cgt_c7000_5.0.1.LTS_linux-x64_installer.bin --accept-license",
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(toolchain_app, name="toolchain")
+
+
+@toolchain_app.command(
+    "install", epilog="Example: c7x toolchain install ./ti_cgt_c7000_5.0.1.LTS_linux-x64_installer.bin --accept-license"
+)
+def toolchain_install(
+    ctx: typer.Context,
+    installer: Annotated[
+        str, typer.Argument(metavar="INSTALLER", help="TI's installer: a file, or a URL with --sha256.")
+    ],
+    accept_license: Annotated[bool, typer.Option("--accept-license", help="You accept TI's license.")] = False,
+    sha256: Annotated[
+        str | None, typer.Option("--sha256", metavar="HEX", help="What the installer's SHA-256 must be.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run TI's installer unattended, into a folder of c7x in your home; its SHA-256 is shown and recorded."""
+    from c7x.toolchain.install import install
+
+    settings = _settings(ctx)
+    with ui.Terminal(verbosity=settings.verbosity, no_color=settings.no_color) as terminal:
+        result = install(installer, accept_license=accept_license, sha256=sha256, reporter=terminal)
+    if as_json:
+        ui.print_json({"status": "ok", **result})
+    elif settings.verbosity != "quiet":
+        typer.echo(f"sha256 {result['sha256']}")
+        typer.echo(f"installed version {result['version']} in {result['path']}")
+
+
+@toolchain_app.command("list", epilog="Example: c7x toolchain list --json")
+def toolchain_list(ctx: typer.Context, as_json: Json = False) -> None:
+    """List where TI's tools are looked for, the best place first, and what is found there."""
+    from c7x.toolchain.install import list_tools
+
+    tools = list_tools()
+    if as_json:
+        ui.print_json({"status": "ok", "tools": tools})
+        return
+    rows = [(t["path"], t["version"] or "-", t["origin"], t["problem"] or "ok") for t in tools]
+    ui.make_console(stderr=False, no_color=_settings(ctx).no_color).print(
+        ui.table(("folder", "version", "found through", ""), rows, left=4)
+        if rows
+        else "none; see c7x toolchain install --help"
+    )
+
+
+@toolchain_app.command("path", epilog="Example: export TI_CGT_C7000_PATH=$(c7x toolchain path)")
+def toolchain_path(ctx: typer.Context, as_json: Json = False) -> None:
+    """Print the folder of the tools that mode c7x_dload would use."""
+    from c7x.toolchain.ticgt import find_tools
+
+    tools = find_tools()
+    if as_json:
+        ui.print_json({"status": "ok", "path": str(tools.root), "version": tools.version, "origin": tools.origin})
+    else:
+        typer.echo(str(tools.root))
 
 
 @app.command(epilog="Example: c7x version --json")

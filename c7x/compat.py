@@ -15,6 +15,7 @@ import atexit
 import dataclasses
 import os
 import re
+import shlex
 import shutil
 import tarfile
 import tempfile
@@ -291,15 +292,7 @@ def build_dsp_c7x_host(
             cause="TI's TIDL libraries are made for the DSP",
             hint="call build_dsp_c7x_host with use_tidl=False",
         )
-    source = Path(generated_dir)
-    files = sorted(p for pattern in ("lib*.c", "devc.c", "weights.bin", "*.h") for p in source.glob(pattern))
-    if not any(p.name.startswith("lib") for p in files):
-        raise FileNotFoundError(f"{source} holds no lib*.c")
-    folder = source if build_dir is None else Path(build_dir)
-    if folder.resolve() != source.resolve():
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in files:
-            shutil.copyfile(path, folder / path.name)
+    folder = _build_folder(Path(generated_dir), build_dir)
     try:
         build_stage(Workspace(folder), mode="c7x_host", options=BuildOptions(build_type=build_type))
     except (CrashError, ToolError) as error:
@@ -339,14 +332,72 @@ def build_dsp_dynmod(
     fp_reassoc_off: bool = False,
     lib0_cflags: str = "",
 ) -> Path:
-    """Not supported in this version: it builds ``lib0.out``, a loadable module (UnsupportedError)."""
-    raise _unsupported("build_dsp_dynmod", "c7x_dload")
+    """Build ``lib0.out``, a loadable module for the selected board, with TI's tools.
+
+    Args:
+        generated_dir: the folder that ``compile_for_dsp`` returned.
+        dsp_cpp_dir: not used; generated code needs no runtime sources.
+        build_type: ``Release`` or ``Debug``.
+        build_dir: where ``lib0.out`` and ``lib0.out.map`` go, by default ``generated_dir``.
+        weights_file: the weights to embed; by default the ``weights.bin`` of ``generated_dir``.
+        tidl_bridge: a bridge source, or a folder of them; compiled in when ``use_tidl``.
+        use_tidl: whether to take ``tidl_bridge`` and ``tidl_artifacts_dir``.
+        tidl_artifacts_dir: the folder with ``subgraph<N>_net.bin`` and ``subgraph<N>_params_1.bin``.
+        fp_reassoc_off: keep the order of sums; slower.
+        lib0_cflags: more compiler options for generated code.
+
+    Returns:
+        The path of ``lib0.out``.
+
+    Raises:
+        FileNotFoundError: ``generated_dir`` holds no generated code.
+        RuntimeError: no board is selected, TI's tools are missing or failed, or the module breaks a rule of the loader.
+    """
+    from c7x.toolchain.ticgt import ModuleOptions, dload_stage
+    from c7x.workspace import Workspace
+
+    board = get_current_board()
+    if board is None:
+        raise RuntimeError("mode c7x_dload needs a board: call set_current_board or pass --board")
+    folder = _build_folder(Path(generated_dir), build_dir)
+    if weights_file is not None and Path(weights_file).resolve() != (folder / "weights.bin").resolve():
+        shutil.copyfile(weights_file, folder / "weights.bin")
+    bridge: tuple[Path, ...] = ()
+    if use_tidl and tidl_bridge is not None:
+        place = Path(tidl_bridge)
+        sources = sorted(p for p in place.glob("*") if p.suffix in (".c", ".cc", ".cpp")) if place.is_dir() else [place]
+        bridge = tuple(sources)
+    options = ModuleOptions(
+        build_type=build_type,
+        cflags=tuple(shlex.split(lib0_cflags)),
+        fp_reassoc=not fp_reassoc_off,
+        tidl_bridge=bridge,
+        tidl_artifacts=Path(tidl_artifacts_dir) if use_tidl and tidl_artifacts_dir is not None else None,
+    )
+    try:
+        dload_stage(Workspace(folder), board=board, options=options)
+    except (CrashError, ToolError) as error:
+        raise RuntimeError(str(error)) from error
+    return folder / "lib0.out"
+
+
+def _build_folder(source: Path, build_dir: str | os.PathLike[str] | None) -> Path:
+    """The folder to build in, with the generated files in it (FileNotFoundError when there are none)."""
+    files = sorted(p for pattern in ("lib*.c", "devc.c", "weights.bin", "*.h") for p in source.glob(pattern))
+    if not any(p.name.startswith("lib") for p in files):
+        raise FileNotFoundError(f"{source} holds no lib*.c")
+    folder = source if build_dir is None else Path(build_dir)
+    if folder.resolve() != source.resolve():
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in files:
+            shutil.copyfile(path, folder / path.name)
+    return folder
 
 
 def _unsupported(function: str, mode: str) -> UnsupportedError:
     return UnsupportedError(
         f"{function} is not supported: it belongs to mode {mode}",
-        cause=MODES[mode],
+        cause=MODES[mode] or "this version builds modules for boards, and does not run them there",
         hint='use mode "c7x_host": compile_for_dsp, build_dsp_c7x_host, run_dsp_host',
     )
 
@@ -484,6 +535,8 @@ def compile_and_run_dsp(
         RuntimeError: build or run failed, or the time limit was reached.
     """
     check_mode(execution_mode)
+    if execution_mode == "c7x_dload":
+        raise _unsupported("compile_and_run_dsp on a board", execution_mode)
     target = Target.parse(target_string, board=get_current_board())
     target.check_supported(execution_mode)
     if profile_layers:

@@ -61,6 +61,12 @@ class Machine:
         except metadata.PackageNotFoundError:
             return None
 
+    def ti_tools(self) -> str | None:
+        """Where ``c7x toolchain install`` has put TI's tools."""
+        from c7x.toolchain.ticgt import installed
+
+        return next((str(path) for path in installed()), None)
+
     def run(self, command: Sequence[str], timeout: float) -> tuple[int, str]:
         """Exit code and output (both streams) of a command; code -1 when it cannot be run or takes too long."""
         try:
@@ -206,6 +212,11 @@ def check_ti(machine: Machine) -> list[Check]:
             checks.append(
                 Check(name=name, status="broken", found=f"{path} is not a folder", hint=f"set {name} to the tools")
             )
+    found = machine.ti_tools()
+    hint = "c7x toolchain install INSTALLER --accept-license; one way to have them is enough"
+    checks.append(
+        Check(name="ti tools", status="ok" if found else "missing", found=found, hint=None if found else hint)
+    )
     return checks
 
 
@@ -229,6 +240,15 @@ def _host_problem(found: Mapping[str, Check]) -> str | None:
     return None
 
 
+def _dload_problem(found: Mapping[str, Check]) -> str | None:
+    """What keeps ``c7x_dload`` from working: what compiles the model to C, and TI's tools."""
+    for name in ("torch", "tvm", "numpy"):
+        if found[name].status != "ok":
+            return f"{name} is {found[name].status}"
+    tools = [found[name].status for name, _ in _TI_VARIABLES] + [found["ti tools"].status]
+    return None if "ok" in tools else "TI's C7000 code generation tools are not found"
+
+
 def diagnose(machine: Machine | None = None) -> tuple[list[Check], list[Verdict]]:
     """All findings, and a verdict for each mode that c7x offers or will offer."""
     machine = machine or Machine()
@@ -236,7 +256,7 @@ def diagnose(machine: Machine | None = None) -> tuple[list[Check], list[Verdict]
     found = {check.name: check for check in checks}
     verdicts = []
     for mode in ("c7x_host", "c7x_vdsp", "c7x_dload"):
-        reason = MODES[mode] or _host_problem(found)
+        reason = MODES[mode] or (_dload_problem(found) if mode == "c7x_dload" else _host_problem(found))
         verdicts.append(Verdict(mode=mode, ready=reason is None, reason=reason))
     return checks, verdicts
 

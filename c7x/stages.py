@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from c7x.errors import ModelError, UnsupportedError, UsageError
+from c7x.errors import ModelError, TargetError, UnsupportedError, UsageError
 from c7x.reporter import Reporter
-from c7x.target import DEFAULT_MODE, DEFAULT_TARGET, Target, check_mode, find_board
+from c7x.target import BOARDS, DEFAULT_MODE, DEFAULT_TARGET, Target, check_mode, find_board
 from c7x.workspace import Workspace
 
 Options = Mapping[str, Any]
@@ -70,6 +70,17 @@ def _artefact(workspace: Workspace, options: Options) -> str:
     return "cg_dsp" if mode == DEFAULT_MODE else "lib0.out"
 
 
+def _runnable(workspace: Workspace, options: Options) -> str:
+    """``_artefact``, when this machine can run it (UnsupportedError)."""
+    if (options.get("mode") or workspace.manifest.get("mode")) == "c7x_dload":
+        raise UnsupportedError(
+            f"the lib0.out of {workspace.root} was built for a board and cannot run here",
+            cause="it holds code for the C7000",
+            hint=f"copy it to the board and run it there, or c7x build {workspace.root} --mode c7x_vdsp first",
+        )
+    return _artefact(workspace, options)
+
+
 def check_requests(table: Mapping[str, Stage], workspace: Workspace, requests: Sequence[StageRequest]) -> None:
     """Refuses what cannot work, before any process is started.
 
@@ -84,7 +95,7 @@ def check_requests(table: Mapping[str, Stage], workspace: Workspace, requests: S
         stage.check(request.options)
         for name in stage.reads:
             if name not in coming:
-                workspace.require(_artefact(workspace, request.options) if name == ARTEFACT else name)
+                workspace.require(_runnable(workspace, request.options) if name == ARTEFACT else name)
         coming.update(stage.writes)
 
 
@@ -143,6 +154,12 @@ def make_target(options: Options) -> Target:
         UnsupportedError: this version does not compile for it in the given mode.
     """
     target = Target.parse(options.get("target") or DEFAULT_TARGET, board=options.get("board"))
+    if options.get("mode") == "c7x_dload" and target.board is None:
+        raise TargetError(
+            "mode c7x_dload needs a board",
+            cause="boards differ in what their firmware exports",
+            hint=f"add --board {' or --board '.join(sorted(BOARDS))}",
+        )
     if options.get("profile_layers"):
         target = dataclasses.replace(target, profile_layers=True)
     if options.get("debug_alloc"):
@@ -195,7 +212,30 @@ def _codegen(workspace: Workspace, options: Options, reporter: Reporter) -> Resu
     return codegen_stage(workspace, target=target, reporter=reporter)
 
 
+def _build_module(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
+    from c7x.toolchain.ticgt import ModuleOptions, dload_stage
+
+    artifacts, cgt = options.get("tidl_artifacts"), options.get("cgt")
+    return dload_stage(
+        workspace,
+        board=options.get("board"),
+        options=ModuleOptions(
+            cgt=Path(cgt) if cgt else None,
+            build_type=options.get("build_type") or "release",
+            cflags=tuple(shlex.split(options.get("cflags") or "")),
+            fp_reassoc=options.get("fp_reassoc") != "off",
+            keep_asm=bool(options.get("keep_asm")),
+            tidl_bridge=tuple(Path(text) for text in options.get("tidl_bridge") or ()),
+            tidl_artifacts=Path(artifacts) if artifacts else None,
+        ),
+        dry_run=bool(options.get("dry_run")),
+        reporter=reporter,
+    )
+
+
 def _build(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
+    if options.get("mode") == "c7x_dload":
+        return _build_module(workspace, options, reporter)
     from c7x.toolchain.gnu import BuildOptions
     from c7x.toolchain.stage import build_stage
 
@@ -211,10 +251,36 @@ def _build(workspace: Workspace, options: Options, reporter: Reporter) -> Result
     )
 
 
-def _check_build(options: Options) -> None:
+#: Options of the build stage that belong to one compiler, by option.
+_TI_ONLY = ("fp_reassoc", "keep_asm", "tidl_bridge", "tidl_artifacts", "dry_run")
+_GNU_ONLY = ("cc", "march")
+
+
+def _check_mode(options: Options) -> None:
     check_mode(options.get("mode") or DEFAULT_MODE)
     if options.get("board"):
         find_board(options["board"])
+
+
+def _check_build(options: Options) -> None:
+    _check_mode(options)
+    mode = options.get("mode") or DEFAULT_MODE
+    dload = mode == "c7x_dload"
+    for name in _GNU_ONLY if dload else _TI_ONLY:
+        if options.get(name):
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(
+                f"{flag} has no meaning in mode {mode}",
+                cause="mode c7x_dload compiles with TI's tools, the other modes with GCC or Clang",
+                hint=f"leave {flag} out" + ("; --cgt names TI's tools" if dload else ", or add --mode c7x_dload"),
+            )
+    if dload and not options.get("dry_run"):
+        # Told now, not after the minutes that the stages before take.
+        from c7x.toolchain.ticgt import choose_tools
+
+        choose_tools(Path(options["cgt"]) if options.get("cgt") else None)
+    if options.get("fp_reassoc") not in (None, "on", "off"):
+        raise UsageError(f"--fp-reassoc {options['fp_reassoc']} is not known", hint="--fp-reassoc off")
 
 
 def _run(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
@@ -301,7 +367,7 @@ STAGES: Mapping[str, Stage] = {
         Stage(
             name="build",
             run=_build,
-            options=frozenset({"mode", "board", "cc", "march", "cflags", "build_type"}),
+            options=frozenset({"mode", "board", "cgt", "cflags", "build_type", *_GNU_ONLY, *_TI_ONLY}),
             reads=("lib0.c", "devc.c"),
             writes=(ARTEFACT,),
             check=_check_build,
@@ -318,7 +384,7 @@ STAGES: Mapping[str, Stage] = {
             options=frozenset({"input", "output", "repeat", "mode"}),
             modules=_modules("numpy"),
             reads=(ARTEFACT, "io.json"),
-            check=_check_build,
+            check=_check_mode,
         ),
         Stage(
             name="compare",

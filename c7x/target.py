@@ -166,7 +166,7 @@ ATTRIBUTES: Final[tuple[Attribute, ...]] = (
         type="int",
         default="1310720; 262144 with device awrl6844",
         effect="L2 memory in bytes that DMA tiling may use",
-        acts="nowhere yet; DMA tiling belongs to c7x_dload, which is planned",
+        acts="nowhere yet; DMA tiling is planned",
     ),
     Attribute(
         name="vector-width",
@@ -208,7 +208,7 @@ ATTRIBUTES: Final[tuple[Attribute, ...]] = (
         type="bool",
         default="0",
         effect="the entry calls `tidl_bridge_init_all` once",
-        acts="nowhere yet; refused where the bridge cannot be linked",
+        acts="c7, mode c7x_dload on a board whose firmware has TIDL; refused elsewhere",
     ),
     Attribute(
         name="tidl-kernels",
@@ -442,7 +442,7 @@ class Target:
         """Check that this version of c7x compiles for this target in this mode.
 
         Raises:
-            TargetError: there is no such mode.
+            TargetError: there is no such mode, or the board contradicts an attribute.
             UnsupportedError: the mode, the processor, or an attribute is known but not supported.
         """
         check_mode(mode)
@@ -459,6 +459,12 @@ class Target:
                 cause="tidl_bridge_init_all comes with TI's TIDL bridge, which only a module on a board can link",
                 hint="write -tidl-runtime=0, or leave it out",
             )
+        if self.tidl_runtime and self.board is not None and not BOARDS[self.board].firmware_tidl:
+            raise TargetError(
+                f"-tidl-runtime=1 is not possible on board {self.board}",
+                cause=f"the firmware of {self.board} is built without TIDL",
+                hint="leave -tidl-runtime out, or write -tidl-runtime=0",
+            )
 
 
 _UNSUPPORTED_FAMILY: Final[Mapping[str | None, str]] = {
@@ -472,7 +478,7 @@ _UNSUPPORTED_FAMILY: Final[Mapping[str | None, str]] = {
 MODES: Final[Mapping[str, str | None]] = {
     "c7x_host": None,
     "c7x_vdsp": None,
-    "c7x_dload": "loadable modules for boards are planned, this version does not build them",
+    "c7x_dload": None,
     "c7x": "it names the build of the DSP's firmware, which c7x does not build",
     "c66x": "c7x generates code for the C7x only",
     "c66x_host": "c7x generates code for the C7x only",

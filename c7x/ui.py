@@ -222,3 +222,39 @@ def doctor_table(checks: Sequence[Mapping[str, Any]]) -> Table:
         for check in checks
     ]
     return table(("", "what", "found", "how to get it"), rows, left=4)
+
+
+def module_tables(result: Mapping[str, Any]) -> Iterable[Table]:
+    """What ``c7x inspect`` found in a module: facts, segments, names, checks."""
+    memory = result["memory"]
+    facts = [
+        ("machine", result["machine"]),
+        ("size", f"{format_bytes(result['bytes'])} of {format_bytes(memory['staging_limit'])} staging"),
+        ("pool", f"{format_bytes(memory['pool_bytes'])} of {format_bytes(memory['pool_limit'])}"),
+        ("in place", format_bytes(memory["in_place_bytes"])),
+        ("weights", format_bytes(result["weights_bytes"]) if result["weights_bytes"] is not None else "not embedded"),
+        ("soname", result["soname"] or "-"),
+        ("needed", ", ".join(result["needed"]) or "-"),
+        ("exports", ", ".join(result["exports"]) or "-"),
+        ("imports", ", ".join(name for name, uses in result["imports"].items() if uses) or "-"),
+    ]
+    facts += [
+        (f"on {name}", f"lacks {', '.join(missing)}" if missing else "has all imports")
+        for name, missing in result["boards"].items()
+    ]
+    yield table(("", ""), facts, left=2)
+    rows = [
+        (
+            f"{s['offset']:#x}",
+            f"{s['address']:#x}",
+            s["permissions"],
+            s["placement"],
+            s["file_bytes"],
+            s["memory_bytes"],
+        )
+        for s in result["segments"]
+    ]
+    yield table(("file offset", "address", "", "placement", "in file", "in memory"), rows, left=4)
+    styles = {"ok": "green", "failed": "bold red", "skipped": "yellow"}
+    checks = [(Text(c["status"], style=styles[c["status"]]), c["rule"], c["found"] or "") for c in result["checks"]]
+    yield table(("", "rule", "found"), checks, left=3)

@@ -401,6 +401,16 @@ void TVMPrintAllocSummary(void) {
 }"""
 
 
+# Its state is not 0 at first: the loader copies what the file holds and clears nothing.
+_TIDL = """\
+#ifdef __cplusplus
+extern "C"
+#endif
+void tidl_bridge_init_all(void);
+
+static int32_t cg_tidl_pending = 1;"""
+
+
 # --- cg_main_dsp ------------------------------------------------------------------------------------------------------
 
 
@@ -420,6 +430,8 @@ def _cg_main_dsp(program: Program, target: Target, plan: Plan, table: list[tuple
         parts.append(_weights_lookup(table))
     if checked and program.inputs:
         parts.append(_INPUT_CHECK)
+    if target.tidl_runtime:
+        parts.append(_TIDL)
     parts.append(_OUTPUT_OBJECT)
     body = [
         "int cg_main_dsp(void *inputs, int num_inputs, void *constants, void *result) {",
@@ -462,6 +474,8 @@ def _cg_main_dsp(program: Program, target: Target, plan: Plan, table: list[tuple
                 f"{len(port.type.shape)}, {shape}) != 0) return -1;"
             )
             body.append("  }")
+    if target.tidl_runtime:
+        body += ["  if (cg_tidl_pending != 0) {", "    tidl_bridge_init_all();", "    cg_tidl_pending = 0;", "  }"]
     if table:
         body.append("  weights = cg_find_weights((const c7x_any *)constants);")
         body.append("  if (weights == NULL) return -1;")

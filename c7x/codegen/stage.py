@@ -46,7 +46,7 @@ def compile_module(
     Raises:
         UnsupportedError: something in the module cannot be compiled; named.
     """
-    target.check_supported("c7x_host")
+    target.check_supported("c7x_dload" if target.tidl_runtime else "c7x_host")
     reporter.progress("lowering the graph")
     lowered = lower_graph(mod, target) if relax_pipeline is None else relax_pipeline(mod)
     reporter.progress("generating kernels")

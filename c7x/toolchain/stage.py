@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from c7x.errors import UsageError
 from c7x.reporter import SILENT, Reporter
 from c7x.target import DEFAULT_MODE, check_mode
 from c7x.toolchain.gnu import BuildOptions, build_cg_dsp, find_compiler
@@ -31,11 +32,18 @@ def build_stage(
 
     Raises:
         TargetError: an unknown mode.
+        UsageError: mode c7x_dload, which is built by ``ticgt.dload_stage``.
         UnsupportedError: a mode that this version does not build.
         WorkspaceError: there is no generated code.
         ToolError: the compiler is missing or failed.
     """
     check_mode(mode)
+    if mode == "c7x_dload":
+        raise UsageError(
+            "mode c7x_dload has a build stage of its own",
+            cause="it compiles with TI's tools, whose options differ",
+            hint="call c7x.toolchain.ticgt.dload_stage",
+        )
     ws.require("lib0.c")
     generated = [*sorted(path.name for path in ws.root.glob("lib*.c")), "devc.c"]
     headers = sorted(path.name for path in ws.root.glob("*.h"))

@@ -151,6 +151,21 @@ def find_tools(option: Path | None = None, *, reporter: Reporter = SILENT) -> To
     Raises:
         ToolError: there are none, they are incomplete, not executable, or too old.
     """
+    origin, root = choose_tools(option)
+    version = read_version(root, reporter=reporter)
+    if _version_key(version) < OLDEST:
+        raise ToolError(
+            f"TI's tools in {root} are version {version}, c7x needs {'.'.join(map(str, OLDEST))} or newer",
+            cause=f"{origin} names an old installation, whose compiler does not know the C7524",
+            hint=f"install {KNOWN_VERSION}; {_FIND_HINT}",
+        )
+    if version != KNOWN_VERSION:
+        reporter.warn(f"TI's tools are version {version}; c7x was written for {KNOWN_VERSION}")
+    return Tools(root=root.absolute(), version=version, origin=origin)
+
+
+def choose_tools(option: Path | None = None) -> tuple[str, Path]:
+    """What names the tools to use and their folder, looked at without running anything (ToolError)."""
     places = candidates(option)
     if not places:
         raise ToolError(
@@ -166,16 +181,7 @@ def find_tools(option: Path | None = None, *, reporter: Reporter = SILENT) -> To
             cause=f"{origin} names this folder",
             hint=executable if what.endswith("executable") else _FIND_HINT,
         )
-    version = read_version(root, reporter=reporter)
-    if _version_key(version) < OLDEST:
-        raise ToolError(
-            f"TI's tools in {root} are version {version}, c7x needs {'.'.join(map(str, OLDEST))} or newer",
-            cause=f"{origin} names an old installation, whose compiler does not know the C7524",
-            hint=f"install {KNOWN_VERSION}; {_FIND_HINT}",
-        )
-    if version != KNOWN_VERSION:
-        reporter.warn(f"TI's tools are version {version}; c7x was written for {KNOWN_VERSION}")
-    return Tools(root=root.absolute(), version=version, origin=origin)
+    return origin, root
 
 
 # --------------------------------------------------------------------------------------------------------- options

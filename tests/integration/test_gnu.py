@@ -156,7 +156,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError, match="no build directory"):
         build_stage(make_workspace("affine", tmp_path / "x").__class__(tmp_path / "y"), options=BuildOptions())
     ws = make_workspace("affine", tmp_path / "z")
-    with pytest.raises(UnsupportedError):
+    with pytest.raises(UsageError):
         build_stage(ws, mode="c7x_dload", options=BuildOptions())
     with pytest.raises(TargetError):
         build_stage(ws, mode="c8x", options=BuildOptions())

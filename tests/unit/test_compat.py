@@ -263,7 +263,6 @@ def test_compiler_failures_are_runtime_errors(tmp_path: Path, monkeypatch: pytes
 def test_what_needs_a_board_or_the_c66x_is_refused(tmp_path: Path) -> None:
     calls: list[tuple[Any, tuple[Any, ...], str]] = [
         (compat.build_dsp_c66x, (tmp_path,), "c66x"),
-        (compat.build_dsp_dynmod, (tmp_path,), "c7x_dload"),
         (compat.run_dsp_dload, ("lib0.out", None, []), "c7x_dload"),
         (compat.run_dsp_local, ("lib0.out", None, []), "c7x_dload"),
     ]

@@ -35,6 +35,9 @@ class Fake(Machine):
     def version(self, distribution: str) -> str | None:
         return self.packages.get(distribution)
 
+    def ti_tools(self) -> str | None:
+        return None
+
     def run(self, command: Sequence[str], timeout: float) -> tuple[int, str]:
         if command[-1].startswith("import "):
             name = command[-1].removeprefix("import ")
@@ -56,6 +59,7 @@ def test_good_machine_is_ready() -> None:
     modes = {mode["mode"]: mode for mode in result["modes"]}
     assert set(modes) == {"c7x_host", "c7x_vdsp", "c7x_dload"}
     assert modes["c7x_host"] == {"mode": "c7x_host", "ready": True, "reason": None}
+    assert "code generation tools" in modes["c7x_dload"]["reason"]
     json.dumps(result)
 
 
