@@ -1,0 +1,2 @@
+/* C7000 host emulation, core C7120: the layer that does not name a vector length. */
+#include "c7x.h"
