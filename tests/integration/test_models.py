@@ -21,9 +21,12 @@ from _pytest.mark import ParameterSet
 
 from c7x.report.compare import Tolerance, compare_outputs
 from c7x.run.host import read_specs, run_host
+from c7x.run.vdsp import SOCKET_ENV, private_server, run_vdsp
+from c7x.toolchain.gnu import BuildOptions
+from c7x.toolchain.stage import build_stage
 from c7x.workspace import Workspace
 from tests.integration import entries
-from tests.integration.zoo import CODEGEN_FILES, ROOT, SecondCompile, Zoo
+from tests.integration.zoo import CODEGEN_FILES, QUICK_FLAGS, ROOT, SecondCompile, Zoo
 from tests.models import MODELS, ModelCase
 from tests.models.real import CREPE_TONES_HZ, crepe_hertz
 from tests.models.wheels import WHEELS, WheelMissing, find
@@ -189,6 +192,43 @@ def test_second_compile_is_identical(case: ModelCase, ws: Workspace, second: Sec
     other = second.wait_for(case.name)
     different = [name for name in CODEGEN_FILES if ws.path(name).read_bytes() != other.path(name).read_bytes()]
     assert not different
+
+
+#: One of each kind for every run of the tests; the rest with the slow ones.
+VIRTUAL_DSP = frozenset(
+    """float64_arithmetic int64_arithmetic nan_and_infinity conv_bn_relu_pool conv_grouped conv_depthwise gap_linear
+    audio_net_1d golden_attention nested_inputs_and_outputs only_identity returns_a_view_of_the_input constant_outputs
+    unused_input zero_dimensional many_outputs empty_output activations_smooth topk indexing unary_math mtcnn_pnet
+    encoder_layer_gelu lstm_bidirectional""".split()
+)
+
+
+@pytest.fixture(scope="session")
+def virtual_dsp() -> Iterator[None]:
+    """A virtual DSP that all tests of the session use."""
+    with private_server() as place, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SOCKET_ENV, str(place.socket))
+        yield
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=[] if case.name in VIRTUAL_DSP else [pytest.mark.slow])
+        for case in MODELS.values()
+    ],
+)
+def test_virtual_dsp_gives_the_same_bits(case: ModelCase, ws: Workspace, tmp_path: Path, virtual_dsp: None) -> None:
+    """lib0.out on the virtual DSP computes the bits that cg_dsp computes on the host."""
+    twin = Workspace(tmp_path / "build")
+    shutil.copytree(ws.root, twin.root)
+    options = BuildOptions(cflags=() if "full" in case.tags else QUICK_FLAGS)
+    build_stage(twin, mode="c7x_vdsp", options=options)
+    inputs = [np.load(ws.path(f"inputs/input_{i}.npy")) for i in range(len(read_specs(ws)[0]))]
+    host = run_host(ws, inputs).outputs
+    virtual = run_vdsp(twin, inputs, repeat=2).outputs
+    assert [(a.dtype, a.shape) for a in virtual] == [(a.dtype, a.shape) for a in host]
+    assert [a.tobytes() for a in virtual] == [a.tobytes() for a in host]
 
 
 def test_crepe_hears_the_pitch(zoo: Zoo, wheels: dict[str, str]) -> None:
