@@ -296,8 +296,11 @@ def _refuse(name: str, what: str, hint: str) -> FormatError:
     return FormatError(f"{name} is not a module: it is {what}", cause="a module is an ELF64 shared object", hint=hint)
 
 
-def read_module(path: Path) -> Module:
+def read_module(path: Path, name: str | None = None) -> Module:
     """Read a module file.
+
+    Args:
+        name: what messages call it; by default the path.
 
     Raises:
         FormatError: there is no such file, it is no ELF file at all, another kind of ELF file, or cut off; told apart.
@@ -310,7 +313,7 @@ def read_module(path: Path) -> Module:
         raise FormatError(
             f"cannot read {path}", cause=error.strerror, hint="give the path of a lib0.out, or of a build directory"
         ) from error
-    return parse_module(data, str(path))
+    return parse_module(data, name or str(path))
 
 
 def parse_module(data: Bytes, name: str) -> Module:
@@ -964,7 +967,7 @@ def require_module(path: Path, board: str | None, *, weights: Path | None = None
         ToolError: a rule is broken; the message names it, the cause says why it matters.
     """
     try:
-        module = read_module(path)
+        module = read_module(path, path.name)
     except FormatError as error:
         raise ToolError(
             f"the tools made no module: {error.message}",

@@ -466,8 +466,14 @@ def make_recipe(sources: Sequence[Path], *, weights: Path | None, board: str, op
             inputs[path.name] = path
             section = f".rodata.{prefix.removeprefix('_binary_')}"
             embeds.append(Embed(source=path.name, assembly=f"{path.stem}_data.asm", section=section, prefix=prefix))
-    bridge = {f"bridge_{index}_{path.name}": path for index, path in enumerate(options.tidl_bridge)}
+    bridge = {f"bridge_{index}{path.suffix}": path for index, path in enumerate(options.tidl_bridge)}
     inputs |= bridge
+    inputs |= {
+        header.name: header
+        for path in options.tidl_bridge
+        for header in sorted(path.parent.iterdir())
+        if header.suffix in (".h", ".hpp", ".hh")
+    }
     reassoc = () if options.fp_reassoc else ("--fp_reassoc=off",)
     # Generated code declares the kernels it calls, so no header with their prototypes has to be included before it.
     compile_flags = (
@@ -534,7 +540,7 @@ def make_recipe(sources: Sequence[Path], *, weights: Path | None, board: str, op
         flags = (*compile_flags, *(() if name in bridge else options.cflags))
         steps.append(
             Step(
-                title=f"compile {name}",
+                title=f"compile {bridge[name].name if name in bridge else name}",
                 generated=True,
                 command=(cl7x, *flags, "--compile_only", f"--output_file={output}", *language),
             )
