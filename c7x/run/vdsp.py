@@ -9,6 +9,7 @@ import fcntl
 import json
 import mmap
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -245,12 +246,23 @@ def status(place: Endpoint) -> dict[str, Any]:
     }
 
 
+def _memory_folder() -> str | None:
+    """A file system in memory with room for the whole shared buffer, where there is one: elsewhere every byte that
+    passes through the buffer is written to a disk later."""
+    folder = Path("/dev/shm")  # noqa: S108 - a private folder is made in it
+    try:
+        room = os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > 2 * protocol.CARVEOUT_SIZE
+    except OSError:
+        room = False
+    return str(folder) if room else None
+
+
 @contextmanager
 def private_server(
     *, board: str = DEFAULT_BOARD, strict: bool = True, faults: Sequence[str] = (), reporter: Reporter = SILENT
 ) -> Iterator[Endpoint]:
     """A virtual DSP of its own in a temporary folder, ended with the block."""
-    with tempfile.TemporaryDirectory(prefix="c7x-vdsp-") as folder:
+    with tempfile.TemporaryDirectory(prefix="c7x-vdsp-", dir=_memory_folder()) as folder:
         place = Endpoint(socket=Path(folder) / "vdsp.sock", shm=Path(folder) / "vdsp.shm")
         command = server_command(place, board=board, strict=strict, faults=faults, reporter=reporter)
         process, _ = start(command, Path(folder) / "vdsp.log")

@@ -204,7 +204,7 @@ bool ElfFile::read_segments() {
     return fail("there is no dynamic table");
   }
   if (low < high) {
-    pool_vaddr_ = low & ~(kSegmentAlignment - 1);
+    pool_vaddr_ = low & ~(segment_alignment(machine_) - 1);
     pool_bytes_ = high - pool_vaddr_;
   }
   return read_dynamic(dynamic_offset, dynamic_size);

@@ -24,7 +24,9 @@ constexpr uint16_t kHostMachine = kMachineAArch64;
 #endif
 
 constexpr int kMaxSegments = 16;
-constexpr uint64_t kSegmentAlignment = 128;
+// Of the block that segments are loaded into. AArch64 code forms addresses from 4 KiB pages and needs a whole number of
+// them between where it was linked and where it runs.
+constexpr uint64_t segment_alignment(uint16_t machine) { return machine == kMachineAArch64 ? 4096 : 128; }
 constexpr size_t kMaxSymbolName = 256;
 
 // What an imported name is.
@@ -49,7 +51,7 @@ class ElfFile {
   // Bytes of main pool for the executable and writable segments together.
   uint64_t pool_bytes() const { return pool_bytes_; }
 
-  // Copies the segments to `block` (pool_bytes() bytes, aligned to 128), resolves and relocates. With `fill_bss` the bytes
+  // Copies the segments to `block` (pool_bytes() bytes, aligned to segment_alignment), resolves and relocates. With `fill_bss` the bytes
   // that no file content covers are poisoned. The staging area holds the file at `in_place`.
   bool place(uint8_t* block, const uint8_t* in_place, bool fill_bss, const ElfFile& inner, Resolver resolver,
              void* context);

@@ -529,7 +529,7 @@ int32_t Firmware::load_module(uint64_t elf_size, uint32_t* handle) {
     load_failed("%s", file.error());
     return C7X_STATUS_ERR_LOAD;
   }
-  auto* const block = static_cast<uint8_t*>(allocate(file.pool_bytes(), kSegmentAlignment, kMain));
+  auto* const block = static_cast<uint8_t*>(allocate(file.pool_bytes(), segment_alignment(kHostMachine), kMain));
   if (block == nullptr) {
     load_failed("the module needs %llu bytes of the main pool, %u are free",
                 static_cast<unsigned long long>(file.pool_bytes()), state_->oom.free);

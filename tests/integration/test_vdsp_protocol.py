@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from c7x.toolchain.vdsp import server_program
+from c7x.toolchain.vdsp import build_server, server_program
 from tests.integration import vdsp_harness as v
 from tests.integration.handwritten import W, affine_weights
 from tests.integration.vdsp_harness import RawDsp, desc, header, make_module
@@ -677,6 +678,31 @@ def test_fault_oom_within_infer_large(start: Start, modules: dict[str, bytes]) -
     assert (result.status, result.value) == (v.NOMEM, -1)
     assert result.oom[0] == 208
     assert dsp.do(handle, v.OUTPUTS, 1).status == v.SUCCESS
+
+
+# ------------------------------------------------------------------------------------------------------------ AArch64
+
+
+@pytest.mark.slow
+def test_aarch64(tmp_path: Path) -> None:
+    """The virtual DSP for AArch64 and a module for it, under an emulator."""
+    emulator = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+    if emulator is None or shutil.which("aarch64-linux-gnu-g++") is None:
+        pytest.skip("needs qemu-user and a cross compiler for AArch64")
+    (tmp_path / "server").mkdir()
+    server = build_server(tmp_path / "server", compiler="aarch64-linux-gnu-g++")
+    script = tmp_path / "emulated"
+    script.write_text(f'#!/bin/sh\nexec {emulator} -L /usr/aarch64-linux-gnu {server} "$@"\n')
+    script.chmod(0o755)
+    module = make_module(tmp_path / "module", weights=affine_weights(), compiler="aarch64-linux-gnu-gcc")
+    with RawDsp(script, tmp_path / "d") as dsp:
+        handle = dsp.must_load(module)
+        check_outputs(dsp, dsp.do(handle, v.OUTPUTS, 6), 6)
+        assert struct.unpack("<f", dsp.do(handle, v.CONSTANTS).data[0]) == (W[0],)
+        assert dsp.do(handle, v.KERNEL).data == (bytes([0, 0, 0, 1]),)
+        assert "never written" in dsp.do(handle, v.READ_BSS).text
+        assert "SIGSEGV at address 0x8" in dsp.do(handle, v.CRASH, 0).text
+        assert dsp.unload(handle) == v.SUCCESS
 
 
 # ------------------------------------------------------------------------------------------------------------- cycles

@@ -40,7 +40,12 @@ SUCCESS, INVALID, NOMEM, ADDR, SIZE_ERROR, LOAD, SYMBOL, CALL, HANDLE, WEIGHTS, 
 
 
 def make_module(
-    folder: Path, *, defines: Sequence[str] = (), weights: bytes | None = None, board: str = "j722s-evm"
+    folder: Path,
+    *,
+    defines: Sequence[str] = (),
+    weights: bytes | None = None,
+    board: str = "j722s-evm",
+    compiler: str = "gcc",
 ) -> bytes:
     """probe.c as a module for the virtual DSP."""
     folder.mkdir(parents=True)
@@ -52,7 +57,12 @@ def make_module(
     scratch.mkdir()
     options = BuildOptions(cflags=("-O1", "-fno-delete-null-pointer-checks", *(f"-D{name}" for name in defines)))
     module, _ = build_module(
-        [MODULES / "probe.c"], weights=path, folder=scratch, board=board, options=options, compiler=find_compiler("gcc")
+        [MODULES / "probe.c"],
+        weights=path,
+        folder=scratch,
+        board=board,
+        options=options,
+        compiler=find_compiler(compiler),
     )
     return module.read_bytes()
 
