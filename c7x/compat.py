@@ -1,9 +1,9 @@
 """The functions of the public fork's test harness, over c7x: a script written for them changes only its import.
 
 Names, parameters, defaults, results and errors: target-attributes.md, section 7. What c7x builds is the host executable
-of mode ``c7x_host``. A function that needs a board, TI's compiler or the C66x exists with its parameters, so that
-scripts import, and raises ``UnsupportedError`` when called. No TI tool is needed, so the ``EnvironmentError`` for
-missing compiler variables does not occur.
+of mode ``c7x_host``, and with TI's compiler the module of mode ``c7x_dload``, which runs on a board over ssh. A
+function that needs the C66x exists with its parameters, so that scripts import, and raises ``UnsupportedError`` when
+called. No TI tool is needed on a host, so the ``EnvironmentError`` for missing compiler variables does not occur.
 
 Everything here may also raise the errors of ``c7x.errors`` where the harness has no error of its own.
 """
@@ -32,6 +32,8 @@ from c7x.target import BOARDS, MODES, Target, check_mode, find_board
 if TYPE_CHECKING:
     import numpy as np
     import tvm
+
+    from c7x.run.board import Machine
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -397,7 +399,7 @@ def _build_folder(source: Path, build_dir: str | os.PathLike[str] | None) -> Pat
 def _unsupported(function: str, mode: str) -> UnsupportedError:
     return UnsupportedError(
         f"{function} is not supported: it belongs to mode {mode}",
-        cause=MODES[mode] or "this version builds modules for boards, and does not run them there",
+        cause=MODES[mode],
         hint='use mode "c7x_host": compile_for_dsp, build_dsp_c7x_host, run_dsp_host',
     )
 
@@ -484,8 +486,36 @@ def run_dsp_dload(
     profile: bool = False,
     multi_output: bool = False,
 ) -> tuple[Any, str, int]:
-    """Not supported in this version: it runs a loadable module on a board over ssh (UnsupportedError)."""
-    raise _unsupported("run_dsp_dload", "c7x_dload")
+    """Run a loadable module on a board over ssh and scp, which must work without a password.
+
+    Args:
+        module_path: ``lib0.out``, with its weights inside, as ``build_dsp_dynmod`` builds it.
+        weights_path: not used; a module without weights of its own is refused when this is given.
+        input_tensors: an array, or a list or tuple of arrays; all of them are sent.
+        target_host: by default that of the selected board.
+        target_user: for ssh.
+        remote_dir, c7x_compute_cli: on the board.
+        embedded_weights: not used; the module itself tells.
+        profile_layers: not used; a module built so prints its profile in any case.
+        profile: infer twice and give the cycles of warm caches.
+        multi_output: True gives a list of outputs also when there is one.
+
+    Returns:
+        The output (a list when there are several), everything that was printed, and the cycles of the DSP.
+
+    Raises:
+        DSPOutOfMemoryError: the DSP has no memory left.
+        RuntimeError: no board is selected, it is busy or not reachable, or a step failed.
+    """
+    from c7x.run.board import SshMachine
+
+    host = target_host or get_board_hostname()
+    if host is None:
+        raise RuntimeError("which board? call set_current_board, or pass target_host")
+    machine = SshMachine(host=host, user=target_user)
+    return _run_board(
+        machine, module_path, weights_path, input_tensors, remote_dir, c7x_compute_cli, profile, multi_output
+    )
 
 
 def run_dsp_local(
@@ -494,8 +524,42 @@ def run_dsp_local(
     input_tensors: Any,
     c7x_compute_cli: str = "/usr/local/bin/c7x_compute",
 ) -> tuple[Any, str, int]:
-    """Not supported in this version: it runs a loadable module on the board it is called on (UnsupportedError)."""
-    raise _unsupported("run_dsp_local", "c7x_dload")
+    """Run a loadable module on the machine this is called on, which is the board; else as ``run_dsp_dload``."""
+    from c7x.run.board import LOCAL_FOLDER, LocalMachine
+
+    machine = LocalMachine()
+    return _run_board(machine, module_path, weights_path, input_tensors, LOCAL_FOLDER, c7x_compute_cli, False, False)
+
+
+def _run_board(
+    machine: Machine,
+    module_path: str | os.PathLike[str],
+    weights_path: str | os.PathLike[str] | None,
+    input_tensors: Any,
+    folder: str,
+    cli: str,
+    profile: bool,
+    multi_output: bool,
+) -> tuple[Any, str, int]:
+    from c7x.run.board import has_weights, run_module
+
+    module = Path(module_path)
+    if not module.is_file():
+        raise RuntimeError(f"there is no module {module}")
+    inputs = [_as_array(t) for t in (input_tensors if isinstance(input_tensors, (list, tuple)) else [input_tensors])]
+    try:
+        if weights_path is not None and not has_weights(module):
+            # The firmware would keep a separate file where the module's read-only data lies (protocol.md section 3).
+            raise RuntimeError(f"{module} has no weights inside: build it with build_dsp_dynmod(..., weights_file=...)")
+        result = run_module(machine, module, inputs, folder=folder, cli=cli, command="profile" if profile else "run")
+    except (CrashError, FormatError, RunError) as error:
+        phase = str((error.details or {}).get("step", "run"))
+        _raise_for_memory(error.message, phase)
+        if any(text in error.message for text in ("Out of memory", "File too large")):
+            raise DSPOutOfMemoryError(phase, 0, 0, 0) from error
+        raise RuntimeError(str(error)) from error
+    one = len(result.outputs) == 1 and not multi_output
+    return result.outputs[0] if one else result.outputs, result.stdout, result.cycles
 
 
 def compile_and_run_dsp(
@@ -517,7 +581,8 @@ def compile_and_run_dsp(
         mod: as for ``compile_for_dsp``.
         input_data: an array, or a tuple or list of arrays.
         target_string: as for ``compile_for_dsp``.
-        execution_mode: ``c7x_host`` is supported; the default is the harness's own and is refused.
+        execution_mode: ``c7x_host``, or ``c7x_dload`` with a selected board; the default is the harness's own and is
+            refused.
         build_type: ``Release`` or ``Debug``.
         timeout_ms: limit for the run.
         profile_layers: adds ``-profile-layers`` to the target; the profile is in the standard output.
@@ -527,16 +592,14 @@ def compile_and_run_dsp(
 
     Returns:
         ``<mode>_result`` (an array, or a list when there are several outputs), ``<mode>_stdout``, ``generated_dir``
-        (removed when the process ends, unless ``DSP_KEEP_TEMP`` is set), and ``c7x_dload_cycles`` and
-        ``c66x_error``, which are None.
+        (removed when the process ends, unless ``DSP_KEEP_TEMP`` is set), ``c7x_dload_cycles`` (None on a host) and
+        ``c66x_error``, which is None.
 
     Raises:
         UnsupportedError: another mode.
         RuntimeError: build or run failed, or the time limit was reached.
     """
     check_mode(execution_mode)
-    if execution_mode == "c7x_dload":
-        raise _unsupported("compile_and_run_dsp on a board", execution_mode)
     target = Target.parse(target_string, board=get_current_board())
     target.check_supported(execution_mode)
     if profile_layers:
@@ -545,14 +608,20 @@ def compile_and_run_dsp(
     if not _keep_temporary():
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
     generated = compile_for_dsp(mod, str(target), folder, relax_pipeline)
-    executable = build_dsp_c7x_host(generated, build_type=build_type)
-    write_tensors_to_file(input_data, generated / "input.bin")
-    outputs, stdout = _run_host(executable, generated, timeout_ms / 1000)
+    cycles: int | None = None
+    outputs: Any
+    if execution_mode == "c7x_dload":
+        module = build_dsp_dynmod(generated, build_type=build_type, fp_reassoc_off=fp_reassoc_off)
+        outputs, stdout, cycles = run_dsp_dload(module, None, input_data, profile=profile, multi_output=True)
+    else:
+        executable = build_dsp_c7x_host(generated, build_type=build_type)
+        write_tensors_to_file(input_data, generated / "input.bin")
+        outputs, stdout = _run_host(executable, generated, timeout_ms / 1000)
     return {
         f"{execution_mode}_result": outputs[0] if len(outputs) == 1 and not multi_output else outputs,
         f"{execution_mode}_stdout": stdout,
         "generated_dir": generated,
-        "c7x_dload_cycles": None,
+        "c7x_dload_cycles": cycles,
         "c66x_error": None,
     }
 

@@ -70,13 +70,21 @@ def _artefact(workspace: Workspace, options: Options) -> str:
     return "cg_dsp" if mode == DEFAULT_MODE else "lib0.out"
 
 
-def _runnable(workspace: Workspace, options: Options) -> str:
-    """``_artefact``, when this machine can run it (UnsupportedError)."""
+def _on_board(options: Options) -> bool:
+    """Whether options of ``run`` ask for a board."""
+    return options.get("mode") == "c7x_dload" or bool(options.get("board") or options.get("host"))
+
+
+def _runnable(workspace: Workspace, stage: Stage, options: Options) -> str:
+    """``_artefact``, when this machine can run it or is to have it run on a board (UnsupportedError)."""
+    if stage.name == "run" and _on_board(options):
+        return "lib0.out"
     if (options.get("mode") or workspace.manifest.get("mode")) == "c7x_dload":
         raise UnsupportedError(
             f"the lib0.out of {workspace.root} was built for a board and cannot run here",
             cause="it holds code for the C7000",
-            hint=f"copy it to the board and run it there, or c7x build {workspace.root} --mode c7x_vdsp first",
+            hint=f"c7x run {workspace.root} --mode c7x_dload runs it on the board; "
+            f"c7x build {workspace.root} --mode c7x_vdsp makes one for this machine",
         )
     return _artefact(workspace, options)
 
@@ -95,7 +103,7 @@ def check_requests(table: Mapping[str, Stage], workspace: Workspace, requests: S
         stage.check(request.options)
         for name in stage.reads:
             if name not in coming:
-                workspace.require(_runnable(workspace, request.options) if name == ARTEFACT else name)
+                workspace.require(_runnable(workspace, stage, request.options) if name == ARTEFACT else name)
         coming.update(stage.writes)
 
 
@@ -284,16 +292,53 @@ def _check_build(options: Options) -> None:
 
 
 def _run(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
+    inputs = tuple(Path(text) for text in options.get("input") or ())
+    output = Path(options["output"]) if options.get("output") else None
+    if _on_board(options):
+        from c7x.run.board import board_run_stage
+
+        return board_run_stage(
+            workspace,
+            board=options.get("board"),
+            host=options.get("host"),
+            inputs=inputs,
+            output=output,
+            repeat=options.get("repeat") or 1,
+            reporter=reporter,
+        )
     from c7x.run.host import run_stage
 
     return run_stage(
         workspace,
-        inputs=tuple(Path(text) for text in options.get("input") or ()),
-        output=Path(options["output"]) if options.get("output") else None,
+        inputs=inputs,
+        output=output,
         repeat=options.get("repeat") or 1,
         mode=options.get("mode"),
         reporter=reporter,
     )
+
+
+def _check_run(options: Options) -> None:
+    _check_mode(options)
+    if options.get("board"):
+        find_board(options["board"])
+    if options.get("mode") not in (None, "c7x_dload") and _on_board(options):
+        raise UsageError(
+            f"--mode {options['mode']} does not run on a board",
+            cause="a board runs modules of mode c7x_dload",
+            hint="leave --board and --host out, or use --mode c7x_dload",
+        )
+
+
+def _deploy(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
+    from c7x.run.board import deploy_stage
+
+    return deploy_stage(workspace, board=options.get("board"), host=options.get("host"), reporter=reporter)
+
+
+def _check_deploy(options: Options) -> None:
+    if options.get("board"):
+        find_board(options["board"])
 
 
 def _check(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
@@ -381,10 +426,17 @@ STAGES: Mapping[str, Stage] = {
         Stage(
             name="run",
             run=_run,
-            options=frozenset({"input", "output", "repeat", "mode"}),
+            options=frozenset({"input", "output", "repeat", "mode", "board", "host"}),
             modules=_modules("numpy"),
             reads=(ARTEFACT, "io.json"),
-            check=_check_mode,
+            check=_check_run,
+        ),
+        Stage(
+            name="deploy",
+            run=_deploy,
+            options=frozenset({"board", "host"}),
+            reads=("lib0.out",),
+            check=_check_deploy,
         ),
         Stage(
             name="compare",

@@ -22,7 +22,7 @@ from tests.unit.engine_stages import TABLE
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (
-    "compile", "export", "import", "codegen", "build", "run", "compare", "bench", "inspect", "doctor", "version",
+    "compile", "export", "import", "codegen", "build", "run", "deploy", "compare", "bench", "inspect", "doctor", "version",
 )  # fmt: skip
 
 

@@ -260,11 +260,9 @@ def test_compiler_failures_are_runtime_errors(tmp_path: Path, monkeypatch: pytes
         compat.build_dsp_c7x_host(tmp_path)
 
 
-def test_what_needs_a_board_or_the_c66x_is_refused(tmp_path: Path) -> None:
+def test_what_needs_the_c66x_is_refused(tmp_path: Path) -> None:
     calls: list[tuple[Any, tuple[Any, ...], str]] = [
         (compat.build_dsp_c66x, (tmp_path,), "c66x"),
-        (compat.run_dsp_dload, ("lib0.out", None, []), "c7x_dload"),
-        (compat.run_dsp_local, ("lib0.out", None, []), "c7x_dload"),
     ]
     for function, arguments, mode in calls:
         with pytest.raises(UnsupportedError, match=f"{function.__name__} is not supported.*{mode}") as caught:
@@ -278,8 +276,6 @@ def test_defaults_of_the_harness_name_the_c66x_and_are_refused() -> None:
         compat.compile_for_dsp(None)
     with pytest.raises(UnsupportedError, match="mode c66x_host"):
         compat.compile_and_run_dsp(None, np.ones(1), "c_static -mcpu=c7x")
-    with pytest.raises(UnsupportedError, match="mode c7x_dload"):
-        compat.compile_and_run_dsp(None, np.ones(1), "c_static -mcpu=c7x", "c7x_dload")
 
 
 # ------------------------------------------------------------------------------------------------------------ compare
