@@ -100,14 +100,25 @@ def max_pool2d(attrs: Mapping[str, Any], inputs: Sequence[np.ndarray], shape: Se
     return result
 
 
-def table(_attrs: Mapping[str, Any], inputs: Sequence[np.ndarray], shape: Sequence[int]) -> np.ndarray:
+def table(attrs: Mapping[str, Any], inputs: Sequence[np.ndarray], shape: Sequence[int]) -> np.ndarray:
     data, entries = inputs
-    return np.asarray(entries[data.view(np.uint8)]).reshape(shape)
+    channels, inner = attrs.get("channels", 1), attrs.get("inner", 1)
+    view = data.reshape(-1, channels, inner).view(np.uint8)
+    tables = entries.reshape(channels, 256)
+    return np.asarray(tables[np.arange(channels)[None, :, None], view]).reshape(shape)
+
+
+def batch_matmul(attrs: Mapping[str, Any], inputs: Sequence[np.ndarray], _shape: Sequence[int]) -> np.ndarray:
+    a, b = (t.astype(np.int64) for t in inputs)
+    b = b.transpose(0, 2, 1) if attrs["transpose_b"] else b
+    sums = (a - attrs["a_zero"]) @ (b - attrs["b_zero"])
+    return clamp(ratio(sums, attrs["mul"], attrs["shift"]), attrs, inputs[0].dtype)
 
 
 MODELS = {
     "c7x.qadd": add,
     "c7x.qavg_pool2d": avg_pool2d,
+    "c7x.qbatch_matmul": batch_matmul,
     "c7x.qconv2d": conv2d,
     "c7x.qmax_pool2d": max_pool2d,
     "c7x.qmul": mul,

@@ -7,6 +7,7 @@ calls over buffers whose sizes are all known: no control flow, no allocation, no
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -89,6 +90,14 @@ class Kernel:
     num_outputs: int
     backend: Backend
     workspace_bytes: int = 0
+
+
+def computes_in_float(kernel: Kernel) -> bool:
+    """Whether real numbers go in, come out, or stand inside a loop of TVM's. What a kernel of ours or the firmware's
+    does between integers is its own affair."""
+    if any(t.dtype.startswith("float") for t in kernel.params):
+        return True
+    return kernel.backend == "tvm" and re.search(r"\b(?:float|double)\b", kernel.source) is not None
 
 
 @dataclass(frozen=True, kw_only=True)

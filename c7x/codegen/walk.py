@@ -19,7 +19,18 @@ from c7x.codegen.kernels import Operand, generate
 from c7x.codegen.kernels.firmware import FIRMWARE, FirmwareKernel
 from c7x.codegen.literals import c_identifier, literal
 from c7x.codegen.printer import print_kernel
-from c7x.codegen.program import DTYPES, Buffer, Call, Constant, Kernel, Port, Program, Provenance, TensorType
+from c7x.codegen.program import (
+    DTYPES,
+    Buffer,
+    Call,
+    Constant,
+    Kernel,
+    Port,
+    Program,
+    Provenance,
+    TensorType,
+    computes_in_float,
+)
 from c7x.errors import UnsupportedError
 from c7x.target import DEFAULT_TARGET, Target, find_board
 
@@ -309,7 +320,6 @@ class _Walk:
             scratch = TensorType(dtype="uint8", shape=(kernel.workspace_bytes,))
             workspace = self._new_buffer(f"workspace_{len(self.calls)}", scratch, "workspace")
         provenance = self._provenance(outputs)
-        reasons = [self.reasons[n] for n in provenance.nodes if n in self.reasons]
         self.calls.append(
             Call(
                 kernel=symbol,
@@ -320,9 +330,15 @@ class _Walk:
                 macs=macs,
                 provenance=provenance,
                 scalars=scalars,
-                reason=reason or (reasons[0] if reasons and kernel.backend == "tvm" else ""),
+                reason=reason or self._reason(kernel, provenance),
             )
         )
+
+    def _reason(self, kernel: Kernel, provenance: Provenance) -> str:
+        """Why a loop computes with real numbers in a quantised model; empty for everything else."""
+        if kernel.backend != "tvm" or not computes_in_float(kernel):
+            return ""
+        return next((self.reasons[n] for n in provenance.nodes if n in self.reasons), "")
 
     def _provenance(self, outputs: Sequence[str]) -> Provenance:
         relax_ops: list[str] = []

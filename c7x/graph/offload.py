@@ -107,7 +107,7 @@ def _reshaped(line: Line, expr: Any, shape: tuple[int, ...]) -> Any:
     return expr if shape_of(expr) == shape else line.emit(relax.op.reshape(expr, shape), "_rows")
 
 
-def _last_two_swapped(line: Line, expr: Any) -> Any:
+def last_two_swapped(line: Line, expr: Any) -> Any:
     """The expression with its last two dimensions swapped, where that undoes a transpose; None where it would be a
     transpose more. Looks through a reshape of the leading dimensions."""
     shape = shape_of(expr)
@@ -134,22 +134,22 @@ def _batch_matmul(line: Line, call: Any, a: Any, b: Any) -> Any:
     a part of it."""
     if len(shape_of(a)) < 2 or len(shape_of(b)) < 2:
         return None
-    source = _last_two_swapped(line, b)
+    source = last_two_swapped(line, b)
     transpose_b = source is not None
     b = source if transpose_b else b
     (*lead_a, m, k), (*lead_b, b1, b2) = shape_of(a), shape_of(b)
     n = b1 if transpose_b else b2
     lead = shape_of(call)[:-2]
     batch = math.prod(lead)
-    a = _spread(line, a, tuple(lead_a), lead, (m, k))
-    b = _spread(line, b, tuple(lead_b), lead, (b1, b2), may_share=True)
+    a = spread(line, a, tuple(lead_a), lead, (m, k))
+    b = spread(line, b, tuple(lead_b), lead, (b1, b2), may_share=True)
     kernel = make_kernel("batch_matmul", (a, b), {"transpose_b": transpose_b}, _f32((batch, m, n)))
     if shape_of(call) == (batch, m, n):
         return kernel
     return relax.op.reshape(line.main(kernel), shape_of(call))
 
 
-def _spread(
+def spread(
     line: Line,
     expr: Any,
     own: tuple[int, ...],
@@ -167,8 +167,8 @@ def _spread(
     full = (*lead, *matrix)
     if is_const(expr):
         return make_const(np.broadcast_to(const_numpy(expr), full).reshape(batch, *matrix))
-    spread = line.emit(relax.op.broadcast_to(expr, full), "_spread")
-    return line.emit(relax.op.reshape(spread, (batch, *matrix)), "_rows")
+    whole = line.emit(relax.op.broadcast_to(expr, full), "_spread")
+    return line.emit(relax.op.reshape(whole, (batch, *matrix)), "_rows")
 
 
 # --- epilogues --------------------------------------------------------------------------------------------------

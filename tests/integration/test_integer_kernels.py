@@ -156,7 +156,64 @@ def other_cases(rng: np.random.Generator) -> list[Case]:
         Case(op="c7x.qtable", attrs={"name": "scale"}, inputs=(data, entries),
              outputs=(TensorType(dtype="int8", shape=(256,)),), constants=(1,))
     )  # fmt: skip
+    for channels, inner in ((5, 1), (3, 7)):
+        shape = (2, channels, inner)
+        cases.append(
+            Case(op="c7x.qtable", attrs={"name": "slope", "channels": channels, "inner": inner},
+                 inputs=(full(rng, shape, "int8"), full(rng, (channels, 256), "int8")),
+                 outputs=(TensorType(dtype="int8", shape=shape),), constants=(1,))
+        )  # fmt: skip
     return cases
+
+
+def matrix_cases(rng: np.random.Generator) -> list[Case]:
+    cases = []
+    for dtype, (batch, m, k, n), transpose, shared in itertools.product(
+        ("int8", "int16"), ((1, 1, 1, 1), (2, 5, 13, 9), (3, 7, 64, 16), (1, 4, 30, 7)), (False, True), (False, True)
+    ):
+        limits = np.iinfo(dtype)
+        multiplier, shift = multiplier_and_shift(0.9 / (limits.max * np.sqrt(k)))
+        zeros = {"a_zero": -5, "b_zero": 17, "y_zero": -2} if dtype == "int8" else dict.fromkeys(("a_zero", "b_zero"), 0)
+        attrs = {"y_zero": 0, **zeros, "mul": multiplier, "shift": shift, "low": limits.min, "high": limits.max}
+        b = full(rng, (1 if shared else batch, *((n, k) if transpose else (k, n))), dtype)
+        cases.append(
+            Case(
+                op="c7x.qbatch_matmul", attrs={**attrs, "transpose_b": transpose},
+                inputs=(full(rng, (batch, m, k), dtype), b), outputs=(TensorType(dtype=dtype, shape=(batch, m, n)),),
+            )  # fmt: skip
+        )
+    return cases
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_rows_are_within_one_of_float(dtype: str, tmp_path: Path) -> None:
+    """Softmax and layer norm compute in float between integers: at most one away from float64, rounded."""
+    rng = np.random.default_rng(3)
+    limits = np.iinfo(dtype)
+    scale = 6.0 / limits.max
+    common = {"x_scale": scale, "x_zero": 0, "y_zero": 0, "low": limits.min, "high": limits.max}
+    data = full(rng, (3, 20, 4), dtype)
+    out = (TensorType(dtype=dtype, shape=data.shape),)
+    view = {"outer": 3, "axis": 20, "inner": 4}
+    soft = Case(op="c7x.qsoftmax", attrs={**common, **view, "y_scale": 1 / limits.max}, inputs=(data,), outputs=out)
+    weight, bias = rng.standard_normal((2, 80)).astype(np.float32)
+    norm = Case(
+        op="c7x.qlayer_norm", attrs={**common, "outer": 3, "norm": 80, "epsilon": 1e-5, "y_scale": 5 / limits.max},
+        inputs=(data, weight, bias), outputs=out, constants=(1, 2),
+    )  # fmt: skip
+    kernels = [soft.generate(), norm.generate()]
+    library = harness.compile_kernels(kernels, tmp_path, headers=(harness.HEADER, INTEGER))
+    x = data.astype(np.float64) * scale
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    rows = x.reshape(3, 80)
+    centred = rows - rows.mean(axis=1, keepdims=True)
+    normed = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5) * weight + bias
+    answers = [e / e.sum(axis=1, keepdims=True), normed.reshape(data.shape)]
+    for index, (kernel, case, real) in enumerate(zip(kernels, (soft, norm), answers, strict=True)):
+        (got,) = harness.call(library, index, kernel, case)
+        want = np.clip(np.rint(real / case.attrs["y_scale"]), limits.min, limits.max)
+        assert np.abs(got - want).max() <= 1
+        assert (got == want).mean() > 0.97
 
 
 BUILDS = {
@@ -171,7 +228,7 @@ BUILDS = {
 @pytest.mark.parametrize("build", BUILDS)
 def test_kernels_are_bit_exact(build: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
-    cases = conv_cases(rng) + other_cases(rng)
+    cases = conv_cases(rng) + other_cases(rng) + matrix_cases(rng)
     kernels = [case.generate() for case in cases]
     command, march, extra = BUILDS[build]
     library = harness.compile_kernels(kernels, tmp_path, command, march, extra, headers=(harness.HEADER, INTEGER))

@@ -9,7 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from c7x.codegen.kernels import conv2d, int8_conv, int8_elementwise, int8_pool, matmul, norm, select, softmax
+from c7x.codegen.kernels import (
+    conv2d,
+    int8_batch,
+    int8_conv,
+    int8_elementwise,
+    int8_pool,
+    int8_rows,
+    matmul,
+    norm,
+    select,
+    softmax,
+)
 from c7x.codegen.kernels.base import GeneratedKernel, KernelOptions, Operand
 from c7x.codegen.program import TensorType
 from c7x.errors import UnsupportedError
@@ -35,9 +46,12 @@ OPS: Mapping[str, _Generator] = {
     "c7x.matmul": _Generator(generate=matmul.generate, supports=matmul.supports),
     "c7x.qadd": _Generator(generate=int8_elementwise.generate_add, supports=int8_elementwise.supports_pair),
     "c7x.qavg_pool2d": _Generator(generate=int8_pool.generate_avg_pool, supports=int8_pool.supports_avg_pool),
+    "c7x.qbatch_matmul": _Generator(generate=int8_batch.generate, supports=int8_batch.supports),
     "c7x.qconv2d": _Generator(generate=int8_conv.generate, supports=int8_conv.supports),
+    "c7x.qlayer_norm": _Generator(generate=int8_rows.generate_layer_norm, supports=int8_rows.supports_layer_norm),
     "c7x.qmax_pool2d": _Generator(generate=int8_pool.generate_max_pool, supports=int8_pool.supports_max_pool),
     "c7x.qmul": _Generator(generate=int8_elementwise.generate_mul, supports=int8_elementwise.supports_pair),
+    "c7x.qsoftmax": _Generator(generate=int8_rows.generate_softmax, supports=int8_rows.supports_softmax),
     "c7x.qtable": _Generator(generate=int8_elementwise.generate_table, supports=int8_elementwise.supports_table),
     "c7x.softmax": _Generator(generate=softmax.generate, supports=softmax.supports),
     "c7x.topk": _Generator(generate=select.generate_topk, supports=select.supports_topk),

@@ -18,13 +18,15 @@ from c7x.codegen.program import TensorType
 
 def supports_table(attrs: Mapping[str, Any], inputs: Sequence[Operand], outputs: Sequence[TensorType]) -> str | None:
     """See ``c7x.codegen.kernels.supports``."""
-    del attrs
     if len(inputs) != 2 or len(outputs) != 1:
         return f"{len(inputs)} inputs and {len(outputs)} outputs (expected 2 and 1)"
-    if inputs[1].value is None or inputs[1].type.shape != (256,) or inputs[1].type.dtype != outputs[0].dtype:
-        return "the table must be a constant of 256 results"
-    if inputs[0].type.dtype != "int8" or outputs[0].dtype not in ("int8", "float32"):
-        return f"{inputs[0].type.dtype} to {outputs[0].dtype} (only int8 to int8 or float32)"
+    channels = attrs.get("channels", 1)
+    if inputs[1].value is None or inputs[1].type.numel != 256 * channels or inputs[1].type.dtype != outputs[0].dtype:
+        return "the table must be a constant of 256 results for every channel"
+    if inputs[0].type.dtype != "int8" or outputs[0].dtype != "int8":
+        return f"{inputs[0].type.dtype} to {outputs[0].dtype} (only int8 to int8)"
+    if inputs[0].type.numel % (channels * attrs.get("inner", 1)):
+        return "the channels do not fit the shape"
     if inputs[0].type.numel != outputs[0].numel or inputs[0].type.numel == 0:
         return "the shapes do not fit together"
     return None
@@ -33,8 +35,21 @@ def supports_table(attrs: Mapping[str, Any], inputs: Sequence[Operand], outputs:
 def generate_table(
     attrs: Mapping[str, Any], inputs: Sequence[Operand], outputs: Sequence[TensorType], _options: KernelOptions
 ) -> GeneratedKernel:
-    """The function for a ``c7x.qtable`` call; the table is indexed by the byte without its sign."""
-    body = [f"for (int32_t i = 0; i < {outputs[0].numel}; ++i) out0[i] = in1[(uint8_t)in0[i]];"]
+    """The function for a ``c7x.qtable`` call; the table is indexed by the byte without its sign.
+
+    Attributes ``channels`` and ``inner``, if given: data is [outer, channels, inner] and every channel has a table.
+    """
+    n = outputs[0].numel
+    channels, inner = attrs.get("channels", 1), attrs.get("inner", 1)
+    if channels == 1:
+        body = [f"for (int32_t i = 0; i < {n}; ++i) out0[i] = in1[(uint8_t)in0[i]];"]
+    else:
+        body = [
+            f"for (int32_t o = 0; o < {n // inner}; ++o) {{",
+            f"  const int8_t* const table = in1 + (o % {channels}) * 256;",
+            f"  for (int32_t i = o * {inner}; i < (o + 1) * {inner}; ++i) out0[i] = table[(uint8_t)in0[i]];",
+            "}",
+        ]
     return finish(
         functions="", body=body, inputs=inputs, outputs=outputs, packed={}, name_hint=f"qtable_{attrs['name']}"
     )

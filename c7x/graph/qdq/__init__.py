@@ -14,13 +14,26 @@ from typing import Any
 import tvm
 
 from c7x.graph.line import Line, op_name, straight_line, with_main
-from c7x.graph.qdq import activation, add, conv, linear, move, pool
+from c7x.graph.qdq import activation, add, conv, linear, matmul, move, norm, pool
 from c7x.graph.qdq.boundary import settle
 from c7x.graph.qdq.fusion import Fusion
 from c7x.graph.qdq.values import Clipped, Params, clipped, params_of, quantized
 
 #: ``main``'s attribute with why operators did not get the kernel one would expect: JSON {node: reason}.
 REASONS_ATTR = "c7x_reasons"
+
+
+#: Asked in this order at every quantize.
+FAMILIES = (
+    conv.fuse,
+    linear.fuse,
+    matmul.fuse,
+    add.fuse,
+    add.fuse_product,
+    pool.fuse,
+    norm.fuse,
+    activation.clip_int16,
+)
 
 
 def _quantize(fusion: Fusion, line: Line, call: Any) -> Any:
@@ -33,7 +46,7 @@ def _quantize(fusion: Fusion, line: Line, call: Any) -> Any:
         line.absorb(source)
         return behind.tensor
     clip = clipped(line, source)
-    for family in (conv.fuse, linear.fuse, add.fuse, add.fuse_product, pool.fuse, activation.clip_int16):
+    for family in FAMILIES:
         result = family(fusion, line, clip, out)
         if result is not None:
             return result

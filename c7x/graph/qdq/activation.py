@@ -18,7 +18,7 @@ from tvm import relax
 from c7x.graph.fold import EVALUATORS
 from c7x.graph.line import Line, const_numpy, is_const, make_const, op_name, shape_of, tensor_type
 from c7x.graph.qdq.fusion import Fusion, dequantize_table, quantize_array
-from c7x.graph.qdq.values import Clipped, Params, Quantized, quantized
+from c7x.graph.qdq.values import Clipped, Params, Quantized, along_channels, quantized
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -86,10 +86,10 @@ class _Chain:
     values: dict[str, np.ndarray] = field(default_factory=dict)
 
     def evaluate(self, expr: Any) -> np.ndarray | None:
-        """What the expression is for each of the 256 values; None when it depends on anything else."""
+        """What the expression is for each of the 256 values, [256] or [channels, 256]; None when it depends on
+        anything else."""
         if is_const(expr):
-            value = const_numpy(expr)
-            return value.reshape(()) if value.size == 1 else None
+            return self._constant(expr)
         if not isinstance(expr, relax.Var):
             return None
         name = str(expr.name)
@@ -106,6 +106,14 @@ class _Chain:
             self.via.append(expr)
         return result
 
+    def _constant(self, expr: Any) -> np.ndarray | None:
+        value = const_numpy(expr)
+        if value.size == 1:
+            return value.reshape(())
+        if len(self.shape) >= 2 and along_channels(expr, len(self.shape), 1, self.shape[1]):
+            return value.reshape(self.shape[1], 1)
+        return None
+
     def _leaf(self, found: Quantized) -> np.ndarray | None:
         if found.params.dtype != "int8" or found.shape != self.shape:
             return None
@@ -118,6 +126,8 @@ class _Chain:
 
     def _operator(self, expr: Any) -> np.ndarray | None:
         call = self.line.value(expr)
+        if isinstance(call, relax.TupleGetItem):
+            return self._batch_norm(call)
         evaluate = CHAIN.get(op_name(call) or "")
         if evaluate is None or shape_of(expr) != self.shape:
             return None
@@ -128,9 +138,25 @@ class _Chain:
         with np.errstate(all="ignore"):
             return np.asarray(evaluate(call, operands))
 
+    def _batch_norm(self, item: Any) -> np.ndarray | None:
+        """The first result of a batch normalisation over the channels, as an export leaves it."""
+        call = self.line.call(item.tuple_value, "nn.batch_norm")
+        if call is None or item.index != 0 or int(call.attrs.axis) != 1:
+            return None
+        x = self.evaluate(call.args[0])
+        if x is None or not all(is_const(a) for a in call.args[1:]):
+            return None
+        gamma, beta, mean, variance = (const_numpy(a).astype(np.float64).reshape(-1, 1) for a in call.args[1:5])
+        factor = 1.0 / np.sqrt(variance + float(call.attrs.epsilon))
+        factor = factor * gamma if call.attrs.scale else factor
+        shifted = (x - mean) * factor + (beta if call.attrs.center else 0.0)
+        self.via.append(item.tuple_value)
+        return np.asarray(shifted, np.float32)
+
 
 def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params, expr: Any) -> Any:
-    """``quantize(chain(dequantize))`` with a chain that has one quantised tensor and numbers as operands."""
+    """``quantize(chain(dequantize))`` with a chain that has one quantised tensor; its other operands are numbers, or
+    one number per channel (PReLU, a batch norm that no convolution took)."""
     if out.dtype != "int8":
         return None
     chain = _Chain(line, shape_of(expr))
@@ -141,7 +167,10 @@ def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params, expr: Any) -> A
     # A NaN has no integer; PT2E's conversion gives the smallest or anything, a table gives real zero.
     real = np.where(np.isnan(values), 0.0, values)
     line.absorb(*chain.via)
-    if fusion.mmalib and (call := _firmware(fusion, line, data, real, out, clip)) is not None:
+    if real.ndim == 2:
+        entries = quantize_array(np.broadcast_to(real, (data.shape[1], 256)), out)
+        return fusion.channel_tables(line, data, entries, _name(line, expr))
+    if fusion.on_firmware(line, data.tensor) and (call := _firmware(fusion, line, data, real, out, clip)) is not None:
         return call
     return fusion.table(line, data, quantize_array(np.broadcast_to(real, (256,)), out), _name(line, expr), main=True)
 

@@ -39,12 +39,12 @@ def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
         return None
     low, high = fusion.bounds(out, clip)
     absorbed = (a.via, b.via, clip.source, *clip.via[::-1])
-    if fusion.mmalib:
+    if fusion.on_firmware(line, a.tensor, b.tensor):
         params = _firmware_params(a.params, b.params, out)
         if params is not None:
             line.absorb(*absorbed)
             return _firmware(fusion, line, a, b, params, out, low, high)
-        fusion.refuse(line, "not the firmware's kernel: its scales differ too much from the result's")
+        fusion.detour(line, "not the firmware's kernel: its scales differ too much from the result's")
     fitted = add_multipliers(a.params.scale / out.scale, b.params.scale / out.scale, out.dtype)
     if fitted is None:
         fusion.refuse(line, "its scales are out of all proportion to the result's")
@@ -60,14 +60,42 @@ def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
 
 
 def _firmware_params(a: Params, b: Params, out: Params) -> np.ndarray | None:
-    """The 16 bytes of kernels.md 4; None when a factor does not fit, or is too small to mean anything."""
+    """The 16 bytes of kernels.md 4; None when a factor does not fit, or is too small to mean anything.
+
+    The kernel cuts off where it should round. Moving the operands' zero points by (i, j) adds i * M_x + j * M_skip to
+    the sum: where that is half a unit, give or take whole units that the result's zero point takes back, the result is
+    rounded after all.
+    """
     shift = FIRMWARE_SHIFT[out.dtype]
     factors = [round(p.scale / out.scale * 2.0**shift) for p in (a, b)]
     zeros = [a.zero, b.zero, out.zero]
     limit = 1 << (22 if out.dtype == "int8" else 31)
     if not all(0 < f < limit for f in factors) or (out.dtype == "int16" and any(zeros)):
         return None
+    zeros = _rounding_zeros(factors, shift, zeros)
     return np.frombuffer(struct.pack("<iiibbbx", *factors, shift, *zeros), np.uint8)
+
+
+#: How far zero points may be moved; small, so that an operand minus its zero point stays near nine bits.
+_MOVES = 24
+
+
+def _rounding_zeros(factors: list[int], shift: int, zeros: list[int]) -> list[int]:
+    """Zero points of both operands and the result that make the kernel round: the nearest moves whose sum is within
+    1/64 of half a unit, or else the closest there are; unchanged when none is closer than cutting off."""
+    unit = 1 << shift
+    moves = np.arange(-_MOVES, _MOVES + 1)
+    i, j = np.meshgrid(moves, moves, indexing="ij")
+    added = i * factors[0] + j * factors[1]
+    whole = np.floor_divide(added, unit)
+    error = np.abs(added - whole * unit - unit // 2)
+    moved = (zeros[0] - i, zeros[1] - j, zeros[2] - whole)
+    allowed = np.logical_and.reduce([(z >= -128) & (z <= 127) for z in moved])
+    cost = np.where(allowed, np.maximum(error, unit // 64) * 4096.0 + np.abs(i) + np.abs(j), np.inf)
+    best = np.unravel_index(int(np.argmin(cost)), cost.shape)
+    if not allowed[best] or error[best] >= unit // 2:
+        return zeros
+    return [int(z[best]) for z in moved]
 
 
 def _firmware(
@@ -115,7 +143,7 @@ def fuse_product(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
         return None
     low, high = fusion.bounds(out, clip)
     line.absorb(a.via, b.via, clip.source, *clip.via[::-1])
-    if fusion.mmalib and per_channel and b.shape != shape and out.dtype == "int8" and shape[0] == 1:
+    if fusion.on_firmware(line, a.tensor) and per_channel and b.shape != shape and out.dtype == "int8" and shape[0] == 1:
         scalars = [shape[1], shape[2] * shape[3]]
         for p in (b.params, a.params, out):
             scalars += [p.scale, p.zero]  # type: ignore[list-item]

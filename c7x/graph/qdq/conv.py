@@ -113,7 +113,7 @@ def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
         reason = mmalib_reason(sums, geometry)
         if reason is None:
             return _mmalib(fusion, line, sums, geometry, shape_of(call))
-        fusion.refuse(line, f"not on MMALIB: {reason}")
+        fusion.detour(line, f"not on MMALIB: {reason}")
     return own(fusion, line, sums, geometry, shape_of(call))
 
 

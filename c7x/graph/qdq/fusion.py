@@ -17,10 +17,9 @@ import tvm
 from tvm import relax
 
 from c7x.graph.layout import LAST, Layout, first
-from c7x.graph.line import Line, is_const, make_const, make_kernel, op_name, shape_of, tensor_type
+from c7x.graph.line import Line, is_const, make_const, make_kernel, shape_of, tensor_type
 from c7x.graph.qdq.scales import bounds
 from c7x.graph.qdq.values import Clipped, Params, Quantized
-from c7x.graph.simplify import axes_of
 
 
 class Fusion:
@@ -28,12 +27,13 @@ class Fusion:
 
     Attributes:
         mmalib: whether the firmware's kernels may be used.
-        reasons: node of the exported graph -> why it did not get the kernel one would expect.
+        reasons: node of the exported graph -> why it computes in float.
     """
 
     def __init__(self, *, mmalib: bool) -> None:
         self.mmalib = mmalib
         self.reasons: dict[str, str] = {}
+        self._detours: dict[str, str] = {}
         self._layout = Layout()
         self._same: dict[tuple[str, Params], Any] = {}
 
@@ -57,7 +57,7 @@ class Fusion:
 
     def own(self, line: Line, op: str, tensors: Sequence[Any], attrs: dict[str, Any], shape: Sequence[int], dtype: str) -> Any:
         """The call of our kernel ``c7x.<op>``, bound under the current name."""
-        reason = self.reasons.get(line.current)
+        reason = self._detours.get(line.current)
         noted = {**attrs, "reason": reason} if reason else attrs
         return line.main(make_kernel(op, tensors, noted, tensor_type(shape, dtype)))
 
@@ -82,8 +82,17 @@ class Fusion:
         return bounds(out.dtype, out.scale, out.zero, clip.low, clip.high)
 
     def refuse(self, line: Line, reason: str) -> None:
-        """Note why the operator at hand did not get the better kernel."""
+        """Note why the operator at hand gets no integer kernel at all."""
         self.reasons.setdefault(line.current, reason)
+
+    def detour(self, line: Line, reason: str) -> None:
+        """Note why the operator at hand gets a kernel of ours and not the firmware's."""
+        self._detours.setdefault(line.current, reason)
+
+    def on_firmware(self, line: Line, *tensors: Any) -> bool:
+        """Whether the firmware's kernels are asked first: not where kernels of ours left all operands channels last,
+        since moving them there and back would cost more than either kernel."""
+        return self.mmalib and not all(self.is_last(line, t) for t in tensors)
 
     def requantize(self, line: Line, value: Quantized, out: Params) -> Any:
         """The tensor under another quantisation of the same dtype; None when there is no kernel for that."""
@@ -113,6 +122,16 @@ class Fusion:
         return back if main else line.emit(back, f"_{name}_first")
 
 
+    def channel_tables(self, line: Line, value: Quantized, entries: np.ndarray, name: str) -> Any:
+        """A function of one byte for each channel (dimension 1), as tables [channels, 256]."""
+        shape = value.shape
+        (tensor,), last = self.elementwise(line, [value.tensor], len(shape))
+        inner = 1 if last else int(np.prod(shape[2:]))
+        attrs = {"name": name, "channels": shape[1], "inner": inner}
+        result = line.main(make_kernel("qtable", (tensor, make_const(entries)), attrs, tensor_type(shape_of(tensor), "int8")))
+        return first(result) if last else result
+
+
 def dequantize_table(params: Params) -> np.ndarray:
     """The 256 real values of an int8 tensor (float32), in the order of a table."""
     integers = np.arange(256, dtype=np.uint8).view(np.int8).astype(np.float32)
@@ -124,11 +143,3 @@ def quantize_array(values: np.ndarray, params: Params) -> np.ndarray:
     limits = np.iinfo(params.dtype)
     scaled = np.rint(values.astype(np.float32) / np.float32(params.scale)).astype(np.float64) + params.zero
     return np.asarray(np.clip(scaled, limits.min, limits.max)).astype(params.dtype)
-
-
-def same_order(line: Line, expr: Any) -> Any:
-    """The tensor behind a transpose to channels first, or itself."""
-    value = line.value(expr)
-    if op_name(value) == "permute_dims" and axes_of(value) != list(range(len(shape_of(expr)))):
-        return value.args[0]
-    return expr

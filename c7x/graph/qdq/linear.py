@@ -64,7 +64,7 @@ def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
             reason = f"{k} inputs (the wrapper takes multiples of {MULTIPLES[out.dtype]})"
         if reason is None:
             return _mmalib(fusion, line, sums, m, shape)
-        fusion.refuse(line, f"not on MMALIB: {reason}")
+        fusion.detour(line, f"not on MMALIB: {reason}")
     return _own(fusion, line, sums, m, shape)
 
 

@@ -64,7 +64,7 @@ def _repeat(fusion: Fusion, line: Line, call: Any, data: Quantized) -> Any:
     axis, factor, shape = int(call.attrs.axis) % len(data.shape), int(call.attrs.repeats), shape_of(call)
     before = line.call(data.tensor, "repeat")
     doubled = (
-        fusion.mmalib and data.params.dtype == "int8" and len(shape) == 4 and shape[0] == 1 and before is not None
+        fusion.on_firmware(line, data.tensor) and data.params.dtype == "int8" and len(shape) == 4 and shape[0] == 1 and before is not None
         and (axis, factor) == (3, 2) and (int(before.attrs.axis) % 4, int(before.attrs.repeats)) == (2, 2)
     )  # fmt: skip
     if not doubled:
@@ -88,7 +88,7 @@ def _resize(fusion: Fusion, line: Line, call: Any, data: Quantized) -> Any:
         ("asymmetric", "floor"),
         ("half_pixel", "round"),
     )
-    if fusion.mmalib and twice and floor and shape[0] == 1 and data.params.dtype == "int8":
+    if fusion.on_firmware(line, data.tensor) and twice and floor and shape[0] == 1 and data.params.dtype == "int8":
         return line.main(
             fusion.firmware(
                 "c7x_int8_resize2d_nearest2x", [data.tensor], list(data.shape[1:]), tensor_type(shape, "int8")
@@ -194,11 +194,11 @@ def fuse_concat(fusion: Fusion, line: Line, source: Any, out: Params) -> Any:
 def _joined(fusion: Fusion, line: Line, call: Any, sources: list[Quantized], out: Params) -> Any:
     shape = shape_of(call)
     axis = int(call.attrs.axis) % len(shape)
-    channels = fusion.mmalib and out.dtype == "int8" and axis == 1 and shape[0] == 1
+    channels = fusion.on_firmware(line, *[s.tensor for s in sources]) and out.dtype == "int8" and axis == 1 and shape[0] == 1
     if channels and 2 <= len(sources) <= 4:
         return _firmware(fusion, line, shape, sources, out)
     if channels:
-        fusion.refuse(line, f"not the firmware's kernel: it joins 2 to 4 tensors, not {len(sources)}")
+        fusion.detour(line, f"not the firmware's kernel: it joins 2 to 4 tensors, not {len(sources)}")
     parts = [fusion.requantize(line, s, out) for s in sources]
     return line.main(relax.op.concat(parts, axis=axis))
 

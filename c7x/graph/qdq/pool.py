@@ -83,7 +83,7 @@ def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
     line.absorb(data.via, *via, *clip.via[::-1])
     quant = [data.params.zero, data.params.scale, out.zero, out.scale]
     top, left, bottom, right = window.padding
-    if fusion.mmalib and out.dtype == "int8":
+    if fusion.on_firmware(line, data.tensor) and out.dtype == "int8":
         ty = tensor_type((n, c, oh, ow), "int8")
         if window.pool == (h, w) and (oh, ow) == (1, 1) and not any(window.padding):
             call = fusion.firmware("c7x_int8_global_avg_pool", [data.tensor], [n, c, h, w, *quant], ty)
@@ -92,7 +92,7 @@ def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
             call = fusion.firmware("c7x_int8_avg_pool", [data.tensor], [*sizes, *quant], ty)
         else:
             call = None
-            fusion.refuse(line, "not the firmware's kernel: it divides by the whole window everywhere")
+            fusion.detour(line, "not the firmware's kernel: it divides by the whole window everywhere")
         if call is not None:
             result = fusion.clamp8(line.main(call), out, low, high)
             return _shaped(line, result, shape)
@@ -149,7 +149,7 @@ def maximum(fusion: Fusion, line: Line, call: Any, data: Quantized) -> Any:
     pool, strides, padding, dilation = (_ints(v) for v in (a.pool_size, a.strides, a.padding, a.dilation))
     n, c, h, w = data.shape
     oh, ow = shape_of(call)[2:]
-    if fusion.mmalib and data.params.dtype == "int8" and dilation == [1, 1]:
+    if fusion.on_firmware(line, data.tensor) and data.params.dtype == "int8" and dilation == [1, 1]:
         scalars = [n, c, h, w, oh, ow, *pool, *strides, padding[0], padding[1]]
         return line.main(
             fusion.firmware("c7x_int8_max_pool", [data.tensor], scalars, tensor_type(shape_of(call), "int8"))
