@@ -8,6 +8,7 @@ compiler calls. lib0.c, by far the longest, starts first; the rest fills the oth
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shlex
@@ -20,6 +21,7 @@ from c7x.errors import ToolError, UsageError
 from c7x.native import native_dir
 from c7x.reporter import SILENT, Reporter
 from c7x.subprocesses import find_program, run
+from c7x.toolchain.hostemu import DEFAULT_CORE, Emulation, Kind, find_emulation
 
 #: Sources of the host runtime, relative to the native folder; native/CMakeLists.txt lists the same.
 RUNTIME_SOURCES: tuple[str, ...] = (
@@ -83,17 +85,22 @@ class BuildOptions:
             on another.
         build_type: ``release``, ``debug`` or ``asan`` (address and undefined-behaviour sanitizers).
         cflags: appended to the flags for the generated code, so they win.
+        hostemu: compile the generated code as C7000 code with a host emulation, ``open`` (ours), ``ti`` or ``auto``
+            (TI's where ``TI_CGT_C7000_PATH`` holds it); None: as code of this machine, which is much faster.
 
     Raises:
-        UsageError: an unknown build type.
+        UsageError: an unknown build type or emulation.
     """
 
     cc: str | None = None
     march: str | None = None
     build_type: str = "release"
     cflags: tuple[str, ...] = ()
+    hostemu: Kind | None = None
 
     def __post_init__(self) -> None:
+        if self.hostemu not in (None, "auto", "open", "ti"):
+            raise UsageError(f"there is no host emulation {self.hostemu}", hint="--hostemu open or --hostemu ti")
         name = self.build_type.lower()
         if name not in BUILD_TYPES:
             raise UsageError(
@@ -136,6 +143,8 @@ def float_flags(options: BuildOptions, compiler: Compiler, *, clones: bool = Tru
     """
     if options.march:
         return (*FLOAT_FLAGS, "-ffp-contract=fast")
+    # Emulated vectors are passed between functions, which a clone for AVX2 would do in another way.
+    clones = clones and options.hostemu is None
     picked = (_CLONES,) if clones and compiler.has_clones and options.build_type == "release" else ()
     return (*FLOAT_FLAGS, "-ffp-contract=off", *picked)
 
@@ -202,9 +211,12 @@ def build_cg_dsp(
         The path of ``cg_dsp`` inside ``folder``.
 
     Raises:
+        UsageError: a host emulation is asked for, and the compiler is one for C.
+        DependencyError: TI's host emulation is asked for, and not there.
         ToolError: the compiler or linker failed.
     """
     native = native_dir()
+    emulation = None if options.hostemu is None else _emulation(options.hostemu, compiler, folder)
     # No path of this machine may reach the executable. The map covers the working folder in debug information, but the
     # sanitizers keep names as the compiler was given them, so all names are relative to links in the scratch folder.
     prefix_map = f"-ffile-prefix-map={folder.resolve()}=."
@@ -217,7 +229,8 @@ def build_cg_dsp(
     includes = (word for name in headers for word in ("-I", name))
     common = (*BUILD_TYPES[options.build_type], *march, prefix_map, *includes)
     floats = float_flags(options, compiler)
-    generated = (*(CXX_FLAGS if compiler.is_cxx else C_FLAGS), *common, *floats, *options.cflags)
+    generated = (*(CXX_FLAGS if compiler.is_cxx else C_FLAGS), *common, *floats)
+    generated += (*(emulation.compile_flags if emulation else ()), *options.cflags)
     units = [_Unit(source=path, flags=generated, hint=hint) for path in sorted(sources, key=_size, reverse=True)]
     runtime_hint = "check the compiler with c7x doctor, or choose another one with --cc"
     units += [_Unit(source=native / n, flags=(*C_FLAGS, *common), hint=runtime_hint) for n in RUNTIME_SOURCES]
@@ -240,9 +253,19 @@ def build_cg_dsp(
 
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
         objects = list(pool.map(compile_unit, units))
+    libraries = emulation.link_flags if emulation else ()
     # --as-needed: through g++ the executable would otherwise depend on libstdc++, of which it uses nothing.
     run(
-        [*compiler.command, *BUILD_TYPES[options.build_type], "-Wl,--as-needed", *objects, "-lm", "-o", "cg_dsp"],
+        [
+            *compiler.command,
+            *BUILD_TYPES[options.build_type],
+            "-Wl,--as-needed",
+            *objects,
+            *libraries,
+            "-lm",
+            "-o",
+            "cg_dsp",
+        ],
         reporter=reporter,
         cwd=folder,
         env={"LC_ALL": "C"},
@@ -250,6 +273,19 @@ def build_cg_dsp(
         hint=runtime_hint,
     )
     return folder / "cg_dsp"
+
+
+def _emulation(kind: Kind, compiler: Compiler, folder: Path) -> Emulation:
+    """The emulation of the DSP of the boards, found through a link in the scratch folder."""
+    if not compiler.is_cxx:
+        raise UsageError(
+            f"--hostemu needs a C++ compiler, {compiler.command[-1]} is one for C",
+            cause="the host emulation is written in C++",
+            hint="--cc g++ or --cc clang++",
+        )
+    found = find_emulation(DEFAULT_CORE, kind)
+    (folder / "hostemu").symlink_to(found.include.resolve())
+    return dataclasses.replace(found, include=Path("hostemu"))
 
 
 def kernel_sources(sources: Sequence[Path]) -> tuple[str, ...]:

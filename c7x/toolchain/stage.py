@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -49,9 +50,13 @@ def build_stage(
     headers = sorted(path.name for path in ws.root.glob("*.h"))
     weights = ["weights.bin"] if mode == "c7x_vdsp" and ws.has("weights.bin") else []
     with ws.stage("build", inputs=[*generated, *headers, *weights]) as stage:
-        compiler = find_compiler(options.cc, reporter=reporter)
+        # Emulated code is C++, whatever CC says.
+        cc = options.cc or ((os.environ.get("CXX") or "g++") if options.hostemu else None)
+        compiler = find_compiler(cc, reporter=reporter)
         stage.tools["cc"] = compiler.version
         stage.options = {"build_type": options.build_type, "march": options.march, "cflags": list(options.cflags)}
+        if options.hostemu:
+            stage.options["hostemu"] = options.hostemu
         stage.facts["mode"] = mode
         edited = [name for name in (*generated, *headers) if ws.edited(name)]
         hint = (

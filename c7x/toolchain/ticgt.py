@@ -790,35 +790,3 @@ def dload_stage(
         "commands": recipe.commands(),
         "memory": described["memory"],
     }
-
-
-# ------------------------------------------------------------------------------------------------- host emulation
-
-
-#: The device folder of TI's host emulation for the core of the AM67A (C7524 with MMA).
-HOSTEMU_DEVICE: Final = "C7524-MMA2_256"
-
-
-@dataclass(frozen=True, kw_only=True)
-class HostEmulation:
-    """TI's C7000 host emulation: compiler flags and the library to link."""
-
-    flags: tuple[str, ...]
-    library: Path
-
-
-def host_emulation(tools: Tools) -> HostEmulation:
-    """TI's own host emulation in an installation (ToolError when it is not part of it)."""
-    folder = tools.root / "host_emulation"
-    include = folder / "include" / HOSTEMU_DEVICE
-    library = folder / f"lib{HOSTEMU_DEVICE}-host-emulation.a"
-    for path in (include, library):
-        if not path.exists():
-            raise ToolError(
-                f"TI's tools in {tools.root} hold no host emulation for {HOSTEMU_DEVICE}",
-                cause=f"{path} is missing",
-                hint="install the tools with their host emulation, or leave --hostemu out",
-            )
-    defines = ("_HOST_BUILD", "__C7524__", "__C7X_UNSTABLE_API", "__C7000__")
-    flags = ("-fno-strict-aliasing", "-fms-extensions", "-Wno-unknown-pragmas")
-    return HostEmulation(flags=(*flags, *(f"-D{name}" for name in defines), "-I", str(include)), library=library)

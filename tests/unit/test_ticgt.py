@@ -16,12 +16,10 @@ from c7x.toolchain.ticgt import (
     DDR_BYTES,
     Embed,
     ModuleOptions,
-    Tools,
     candidates,
     check_memory,
     check_tidl,
     choose_tools,
-    host_emulation,
     installed,
     link_commands,
     make_recipe,
@@ -281,15 +279,3 @@ def test_tidl_artifacts(tmp_path: Path) -> None:
         "_binary_tidl_net_10",
         "_binary_tidl_io_10",
     ]
-
-
-def test_host_emulation(tmp_path: Path) -> None:
-    tools = Tools(root=tmp_path, version="5.0.1.LTS", origin="--cgt")
-    with pytest.raises(ToolError, match="no host emulation"):
-        host_emulation(tools)
-    (tmp_path / "host_emulation" / "include" / "C7524-MMA2_256").mkdir(parents=True)
-    (tmp_path / "host_emulation" / "libC7524-MMA2_256-host-emulation.a").touch()
-    found = host_emulation(tools)
-    assert {"-fno-strict-aliasing", "-fms-extensions", "-D_HOST_BUILD", "-D__C7000__"} <= set(found.flags)
-    assert found.flags[-1].endswith("include/C7524-MMA2_256")
-    assert found.library.name == "libC7524-MMA2_256-host-emulation.a"
