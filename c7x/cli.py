@@ -134,6 +134,10 @@ TidlBridge = Annotated[
 TidlArtifacts = Annotated[
     Path | None, typer.Option("--tidl-artifacts", metavar="DIR", help="Folder with subgraph<N>_net.bin to embed.")
 ]
+HostEmu = Annotated[
+    str | None,
+    typer.Option("--hostemu", help="Build cg_dsp as C7000 code under a host emulation: open, ti or auto."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show how lib0.out would be built; needs no tools.")]
 
 
@@ -213,6 +217,7 @@ def compile(  # noqa: A001 - the command is called so
     march: March = None,
     cflags: Cflags = None,
     build_type: BuildType = None,
+    hostemu: HostEmu = None,
     cgt: Cgt = None,
     fp_reassoc: FpReassoc = None,
     keep_asm: KeepAsm = False,
@@ -238,6 +243,7 @@ def compile(  # noqa: A001 - the command is called so
         "march": march,
         "cflags": cflags,
         "build_type": build_type,
+        "hostemu": hostemu,
         **_ti_options(cgt, fp_reassoc, keep_asm, tidl_bridge, tidl_artifacts, dry_run),
     }
     # A module for a board cannot be run here.
@@ -306,6 +312,7 @@ def build(
     march: March = None,
     cflags: Cflags = None,
     build_type: BuildType = None,
+    hostemu: HostEmu = None,
     cgt: Cgt = None,
     fp_reassoc: FpReassoc = None,
     keep_asm: KeepAsm = False,
@@ -324,6 +331,7 @@ def build(
         "march": march,
         "cflags": cflags,
         "build_type": build_type,
+        "hostemu": hostemu,
         **_ti_options(cgt, fp_reassoc, keep_asm, tidl_bridge, tidl_artifacts, dry_run),
     }
     outcomes = _run_stages(ctx, workspace, requests_for(["build"], options), engine)

@@ -247,7 +247,7 @@ def _build(workspace: Workspace, options: Options, reporter: Reporter) -> Result
     from c7x.toolchain.gnu import BuildOptions
     from c7x.toolchain.stage import build_stage
 
-    given = {name: options[name] for name in ("cc", "march", "build_type") if options.get(name) is not None}
+    given = {name: options[name] for name in ("cc", "march", "build_type", "hostemu") if options.get(name) is not None}
     if options.get("cflags"):
         given["cflags"] = tuple(shlex.split(options["cflags"]))
     return build_stage(
@@ -261,7 +261,7 @@ def _build(workspace: Workspace, options: Options, reporter: Reporter) -> Result
 
 #: Options of the build stage that belong to one compiler, by option.
 _TI_ONLY = ("fp_reassoc", "keep_asm", "tidl_bridge", "tidl_artifacts", "dry_run")
-_GNU_ONLY = ("cc", "march")
+_GNU_ONLY = ("cc", "march", "hostemu")
 
 
 def _check_mode(options: Options) -> None:
@@ -282,6 +282,12 @@ def _check_build(options: Options) -> None:
                 cause="mode c7x_dload compiles with TI's tools, the other modes with GCC or Clang",
                 hint=f"leave {flag} out" + ("; --cgt names TI's tools" if dload else ", or add --mode c7x_dload"),
             )
+    if options.get("hostemu") and mode != DEFAULT_MODE:
+        raise UsageError(
+            f"--hostemu has no meaning in mode {mode}",
+            cause="a host emulation stands in for the DSP's processor in cg_dsp",
+            hint=f"leave --hostemu out, or use --mode {DEFAULT_MODE}",
+        )
     if dload and not options.get("dry_run"):
         # Told now, not after the minutes that the stages before take.
         from c7x.toolchain.ticgt import choose_tools
