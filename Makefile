@@ -12,6 +12,8 @@ BUILD ?= build
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+# Of the Arm side, such as -DCMAKE_TOOLCHAIN_FILE=native/cmake/aarch64-linux-gnu.cmake.
+ARM_CMAKE_ARGS ?=
 
 BIN := $(VENV)/bin
 # The stamp's name changes with the locks, the project's metadata and the folder an editable install points to.
@@ -19,8 +21,8 @@ INSTALL_ID := $(shell (pwd; cat requirements/dev.lock requirements/torch.txt pyp
 STAMP := $(VENV)/.installed-$(INSTALL_ID)
 PYTEST := $(BIN)/python -m pytest $(PYTEST_ARGS)
 
-.PHONY: help venv demo test test-unit test-integration test-native test-slow test-all weights lint fmt typecheck bench wheel lock \
-	clean tools
+.PHONY: help venv demo test test-unit test-integration test-native test-slow test-all weights lint fmt typecheck bench wheel \
+	wheel-inference lock clean tools
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -89,9 +91,18 @@ typecheck: $(STAMP) ## Check types (mypy --strict)
 
 bench: $(STAMP) ## Time compiled models against onnxruntime and torch on this machine
 	$(BIN)/python -m bench $(BENCH_ARGS)
+	$(BIN)/python -m bench.arm
 
 wheel: $(STAMP) ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation --outdir dist .
+
+wheel-inference: ## Build the wheel that runs modules (library, c7x_compute, C7xVirtualMachine) into dist/
+	@command -v cmake >/dev/null || { echo "error: cmake is missing. On Debian and Ubuntu: apt-get install cmake" >&2; exit 1; }
+	@mkdir -p $(BUILD)
+	cmake -S native/arm -B $(BUILD)/arm $(ARM_CMAKE_ARGS) >$(BUILD)/arm-configure.log 2>&1 || \
+		{ cat $(BUILD)/arm-configure.log >&2; exit 1; }
+	cmake --build $(BUILD)/arm --parallel 2 >$(BUILD)/arm-build.log 2>&1 || { cat $(BUILD)/arm-build.log >&2; exit 1; }
+	$(PYTHON) native/arm/python/build_wheel.py --build $(BUILD)/arm --output dist --license LICENSE
 
 lock: $(STAMP) ## Write the lock files anew from pyproject.toml
 	$(PYTHON) -m venv $(BUILD)/lock

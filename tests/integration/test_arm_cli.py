@@ -151,6 +151,9 @@ def test_run_refuses(cli: Cli, words: tuple[str, ...], stage: str, text: str) ->
 def test_run_fails_by_stage(cli: Cli) -> None:
     bad = cli.json("run", "--module", "x.bin", "--input", "x.bin", code=1)
     assert (bad["stage"], bad["error"]) == ("load", "Dynamic load failed")
+    done = cli("load", "x.bin")
+    assert done.stdout == "Module load failed: Dynamic load failed\n"
+    assert "ELF" in done.stderr  # the virtual DSP's reason
     bad = cli.json("run", "--module", module("-DRETURN=-1"), "--input", "x.bin", code=1)
     assert (bad["stage"], bad["error"]) == ("infer", "Function call failed")
     bad = cli.json("run", "--input", "x.bin", code=1)

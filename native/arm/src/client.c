@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -486,6 +487,22 @@ static int stage_file(c7x_client_t* c, const char* path, size_t* size, int* touc
   return rc;
 }
 
+/* Appends the last line of the printf buffer to the text of a refused load. */
+static void explain_load(c7x_client_t* c) {
+  c7x_printf_header header;
+  const char* buffer = (const char*)c->base + C7X_PRINTF_OFFSET;
+  memcpy(&header, buffer, sizeof header);
+  if (header.magic != C7X_PRINTF_MAGIC || header.write_index > C7X_PRINTF_CAPACITY) return;
+  const char* text = buffer + sizeof header;
+  size_t end = header.write_index;
+  while (end > 0 && text[end - 1] == '\n') end--;
+  size_t start = end;
+  while (start > 0 && text[start - 1] != '\n') start--;
+  size_t used = strlen(c->error.text);
+  if (end > start)
+    snprintf(c->error.text + used, sizeof c->error.text - used, ": %.*s", (int)(end - start), text + start);
+}
+
 int c7x_client_dyn_load(c7x_client_t* c, const char* path, uint32_t* handle) {
   REQUIRE(c, path != NULL && handle != NULL);
   enter(c);
@@ -505,6 +522,7 @@ int c7x_client_dyn_load(c7x_client_t* c, const char* path, uint32_t* handle) {
     rc = exchange(c, "loading the module", &request, sizeof request, C7X_MSG_DYN_LOAD,
                   C7X_MSG_DYN_LOAD | C7X_MSG_RESPONSE, sizeof response, answer, &size, 1);
     note_oom(c, rc, answer, size, offsetof(c7x_dyn_load_response, oom_requested));
+    if (rc != 0 && c->error.domain == C7X_DOMAIN_DSP && c->transport->explains_loads) explain_load(c);
     if (rc == 0) {
       memcpy(&response, answer, sizeof response);
       if (response.module_handle == 0) {

@@ -103,6 +103,7 @@ std::string ErrorText(c7x_client_t* client, int rc) {
   switch (error.domain) {
     case C7X_DOMAIN_DSP:
       text = c7x_strerror(error.code);
+      std::fprintf(stderr, "c7x: %s\n", error.text);
       break;
     case C7X_DOMAIN_CLIENT: {
       const std::string fixed = c7x_strerror(rc);

@@ -26,7 +26,8 @@ void c7x_log(int level, const char* format, ...) __attribute__((format(printf, 2
 typedef struct c7x_transport c7x_transport;
 struct c7x_transport {
   const char* name;
-  int fd; /* for poll; non-blocking */
+  int explains_loads; /* whether the reason for a refused load is in the printf buffer */
+  int fd;             /* for poll; non-blocking */
   uint8_t* base;
   /* As send(2) and recv(2) of whole messages: bytes, or -1 with errno. receive gives 0 when the other side is gone. */
   ssize_t (*send)(c7x_transport* self, const void* message, size_t size);

@@ -150,7 +150,7 @@ c7x_transport* c7x_vdsp_open(const char* socket_path, const char* shm_path, c7x_
   }
   vdsp->lock_fd = -1;
   c7x_transport* self = &vdsp->base;
-  *self = (c7x_transport){.name = "vdsp", .fd = -1, .send = vdsp_send, .receive = vdsp_receive,
+  *self = (c7x_transport){.name = "vdsp", .explains_loads = 1, .fd = -1, .send = vdsp_send, .receive = vdsp_receive,
                           .sync_to_dsp = vdsp_sync, .sync_from_dsp = vdsp_sync, .close = vdsp_close};
   int used = snprintf(lock, sizeof lock, "%s.lock", socket_path);
   if (used < 0 || (size_t)used >= sizeof lock) {
