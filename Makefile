@@ -11,6 +11,8 @@ BUILD ?= build
 # Where torch comes from when no wheel of it lies in a folder named by PIP_FIND_LINKS; see requirements/torch.txt.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 PYTEST_ARGS ?=
+# Test files that run at the same time.
+TEST_JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 BENCH_ARGS ?=
 # Of the Arm side, such as -DCMAKE_TOOLCHAIN_FILE=native/cmake/aarch64-linux-gnu.cmake.
 ARM_CMAKE_ARGS ?=
@@ -68,10 +70,10 @@ test-native: $(STAMP) ## C tests of the runtime (CTest)
 	ctest --test-dir $(BUILD)/native --output-on-failure
 
 test-integration: weights ## Tests that compile and run C
-	$(PYTEST) -m "not slow" tests/integration
+	$(PYTEST) -n $(TEST_JOBS) --dist loadfile -m "not slow" tests/integration
 
 test-slow: weights ## The tests that `make test` leaves out
-	$(PYTEST) -m slow tests/integration || test $$? -eq 5
+	$(PYTEST) -n $(TEST_JOBS) --dist loadfile -m slow tests/integration || test $$? -eq 5
 
 test-all: test test-slow ## All tests
 
