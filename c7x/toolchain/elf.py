@@ -714,7 +714,7 @@ def _check_pseudo_symbols(module: Module, board: str | None) -> str | None:
 def _check_entry(module: Module, board: str | None) -> str | None:
     symbol = module.symbol(ENTRY)
     if symbol is None:
-        return f"no global symbol {ENTRY}"
+        return f"it does not export {ENTRY}"
     segment = next((s for s in module.loads if s.holds(symbol.value)), None)
     return None if segment is not None and segment.flags & PF_X else f"{ENTRY} does not lie in executable memory"
 

@@ -16,12 +16,11 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from elftools.elf.elffile import ELFFile
-
 from c7x.errors import ToolError, UsageError
 from c7x.native import native_dir
 from c7x.reporter import SILENT, Reporter
 from c7x.subprocesses import find_program, run
+from c7x.toolchain.elf import require_module
 from c7x.toolchain.exports import Export, stub_exports
 from c7x.toolchain.gnu import BUILD_TYPES, C_FLAGS, CXX_FLAGS, FLOAT_FLAGS, BuildOptions, Compiler
 
@@ -141,7 +140,8 @@ def build_module(
 
     Raises:
         UsageError: the build type is asan.
-        ToolError: the compiler or linker failed; an import that the board does not have is named.
+        ToolError: the compiler or linker failed; an import that the board does not have is named, and so is a rule of
+            the loader that the module breaks.
     """
     if options.build_type == "asan":
         raise UsageError(
@@ -219,32 +219,11 @@ def build_module(
             cause="a module may import only what the firmware exports, and the mathematical functions of C",
             hint=hint,
         ) from error
-    _check_module(folder / "lib0.out", hint)
+    require_module(folder / "lib0.out", board, weights=weights)
     text = (folder / "lib0.map").read_text(encoding="utf-8", errors="replace")
     # Where the compiler's own files lie is this machine's business.
     (folder / "lib0.out.map").write_text(re.sub(r"(?<![\w.])/[^\s()]*/", "", text), encoding="utf-8")
     return folder / "lib0.out", folder / "lib0.out.map"
-
-
-def _check_module(path: Path, hint: str) -> None:
-    """What the loader would refuse, said at build time (ToolError)."""
-    with path.open("rb") as file:
-        elf = ELFFile(file)
-        dynamic = elf.get_section_by_name(".dynamic")
-        tags = {tag.entry.d_tag: tag.entry.d_val for tag in dynamic.iter_tags()}
-        exported = {symbol.name for symbol in elf.get_section_by_name(".dynsym").iter_symbols()}
-    if "cg_main_dsp" not in exported:
-        raise ToolError(
-            "lib0.out does not export cg_main_dsp",
-            cause="the function is missing or not marked for export (CG_EXPORT)",
-            hint=hint,
-        )
-    if tags.get("DT_INIT_ARRAYSZ") or tags.get("DT_PREINIT_ARRAYSZ") or tags.get("DT_INIT"):
-        raise ToolError(
-            "lib0.out has constructors",
-            cause="a static object of the sources is initialised at run time; the firmware runs no constructors",
-            hint=hint,
-        )
 
 
 def server_program(*, reporter: Reporter = SILENT) -> Path:

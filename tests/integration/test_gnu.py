@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from c7x.errors import TargetError, ToolError, UnsupportedError, UsageError, WorkspaceError
+from c7x.errors import DependencyError, TargetError, ToolError, UsageError, WorkspaceError
 from c7x.native import native_dir
 from c7x.reporter import Reporter
 from c7x.run.host import run_host
@@ -82,6 +82,33 @@ def test_march_and_cflags_reach_the_compiler(tmp_path: Path) -> None:
     assert line.index("-ffp-contract=off") > line.index("-ffp-contract=fast")
     assert not any("-DMARK=1" in line for line in Recorder.lines if "main.c" in line)
     assert ws.manifest["stages"][0]["options"]["march"] == "native"
+
+
+@pytest.mark.parametrize("cc", ["g++", "clang++"])
+def test_host_emulation_gives_the_same_bits(tmp_path: Path, cc: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs(cc)
+    ws = make_workspace("affine", tmp_path / "build")
+    monkeypatch.delenv("TI_CGT_C7000_PATH", raising=False)
+    build_stage(ws, options=BuildOptions(cc=cc, hostemu="open"))
+    np.testing.assert_array_equal(run_host(ws, [X]).outputs[0], Y)
+    assert ws.manifest["stages"][0]["options"]["hostemu"] == "open"
+    assert str(native_dir()).encode() not in ws.path("cg_dsp").read_bytes()
+    with pytest.raises(DependencyError, match="TI's host emulation"):
+        build_stage(ws, options=BuildOptions(cc=cc, hostemu="ti"))
+    # TI's package has the same layout, and an archive to link.
+    package = tmp_path / "TI tools" / "host_emulation"
+    (package / "include").mkdir(parents=True)
+    name = "C7524-MMA2_256"
+    (package / "include" / name).symlink_to(native_dir() / "hostemu" / "include" / name)
+    monkeypatch.setenv("TI_CGT_C7000_PATH", str(package.parent))
+    (package / f"lib{name}-host-emulation.a").write_bytes(b"!<arch>\n")
+    build_stage(ws, options=BuildOptions(cc=cc, hostemu="ti"))
+    np.testing.assert_array_equal(run_host(ws, [X]).outputs[0], Y)
+
+
+def test_host_emulation_needs_a_compiler_for_cxx(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"needs a C\+\+ compiler"):
+        build_stage(make_workspace("affine", tmp_path), options=BuildOptions(cc="gcc", hostemu="open"))
 
 
 def test_cc_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -248,7 +248,7 @@ MUTATIONS: list[tuple[str, str, Mutation]] = [
     ("pseudo-firmware", "e_type is 3", _inner(type=3)),
     ("pseudo-firmware", "x86-64", _inner(machine=62)),
     ("pseudo-firmware-symbols", "lacks memset", _inner(symbols=[s for s in firmware().symbols if s.name != "memset"])),
-    ("entry", "cg_main_dsp", _without("cg_main_dsp")),
+    ("entry", "does not export cg_main_dsp", _without("cg_main_dsp")),
     ("entry", "executable", _symbol("cg_main_dsp", section=".data")),
     ("weights", "_binary_weights_bin_end is missing", _without("_binary_weights_bin_end")),
     ("weights", "says 200 bytes, the symbols span 196", _symbol("_binary_weights_bin_end", offset=196)),
