@@ -260,7 +260,7 @@ def _build(workspace: Workspace, options: Options, reporter: Reporter) -> Result
 
 
 #: Options of the build stage that belong to one compiler, by option.
-_TI_ONLY = ("fp_reassoc", "keep_asm", "tidl_bridge", "tidl_artifacts", "dry_run")
+_TI_ONLY = ("cgt", "fp_reassoc", "keep_asm", "tidl_bridge", "tidl_artifacts", "dry_run")
 _GNU_ONLY = ("cc", "march", "hostemu")
 
 
@@ -418,7 +418,7 @@ STAGES: Mapping[str, Stage] = {
         Stage(
             name="build",
             run=_build,
-            options=frozenset({"mode", "board", "cgt", "cflags", "build_type", *_GNU_ONLY, *_TI_ONLY}),
+            options=frozenset({"mode", "board", "cflags", "build_type", *_GNU_ONLY, *_TI_ONLY}),
             reads=("lib0.c", "devc.c"),
             writes=(ARTEFACT,),
             check=_check_build,
