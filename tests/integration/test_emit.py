@@ -268,6 +268,38 @@ def test_cg_main_dsp_return_codes_and_result(tmp_path: Path) -> None:
     assert module.call([x], wrong)[0] == -1, "constants of another model"
 
 
+@pytest.mark.parametrize("cxx", [False, True])
+def test_tidl_bridge_is_initialised_once_before_the_first_inference(tmp_path: Path, cxx: bool) -> None:
+    emitted = emit(program(), Target.parse("c_static -mcpu=c7x -tidl-runtime=1"))
+    sources = written(emitted, tmp_path / "src")
+    bridge = tmp_path / "bridge.c"
+    bridge.write_text(
+        "int tidl_calls; void tidl_bridge_init_all(void); void tidl_bridge_init_all(void) { ++tidl_calls; }"
+    )
+    compiler = ["g++", "-x", "c++", "-std=c++14"] if cxx else ["gcc", "-std=c99"]
+    flags = ["-Wall", "-Wextra", "-Werror", "-O1", "-fPIC", "-c"]
+    subprocess.run([*compiler, *flags, sources / "lib0.c", "-o", tmp_path / "lib0.o"], check=True)
+    subprocess.run(
+        ["gcc", "-shared", "-fPIC", bridge, tmp_path / "lib0.o", "-o", tmp_path / "lib0.so", "-lm"], check=True
+    )
+    library = ctypes.CDLL(str(tmp_path / "lib0.so"))
+    calls = ctypes.c_int.in_dll(library, "tidl_calls")
+    module = object.__new__(Module)
+    module.keep = []
+    module.entry = library.cg_main_dsp
+    module.entry.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+    constants = constants_of(module, emitted.files["weights.bin"], 2, 128)
+    x = module.tensor(X, 2)
+    assert module.call([x, x], constants)[0] == -1
+    assert calls.value == 0
+    for _ in range(3):
+        assert module.call([x], constants)[0] == 0
+        assert calls.value == 1
+    # The loader clears nothing, so the state must come from the file's data.
+    section = subprocess.run(["nm", tmp_path / "lib0.o"], capture_output=True, text=True, check=True).stdout
+    assert re.search(r"^\w+ d \w*cg_tidl_pending", section, re.MULTILINE)
+
+
 def test_inputs_are_checked_when_asked(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     emitted = emit(program(), Target.parse("c_static -mcpu=c7x -skip-runtime-checks=0"))
     module = Module(emitted, tmp_path)

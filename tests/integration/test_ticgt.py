@@ -321,6 +321,41 @@ def test_inspect_on_the_command_line(
     assert "built for a board" in capsys.readouterr().err
 
 
+_MODEL = """
+import torch
+
+def make_model():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Conv2d(2, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(64, 3))
+    return model.eval(), (torch.rand(1, 2, 6, 6),)
+"""
+
+
+def test_a_real_model_on_the_command_line(
+    tmp_path: Path, cgt: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("signal.signal", lambda *args: None)
+    (tmp_path / "model.py").write_text(_MODEL)
+    build = str(tmp_path / "mein Ördner")
+    common = ["--mode", "c7x_dload", "--board", "beagley-ai"]
+    assert cli.main(["compile", str(tmp_path / "model.py"), "-o", build, *common, "--dry-run"]) == 0
+    script = capsys.readouterr().out
+    for word in ("dsp_syms.c", "--import=memcpy", "weights_data.asm", "--cpp_default lib0.c", "-ldsp_syms.out"):
+        assert word in script
+    assert not Path(build, "lib0.out").exists()
+    monkeypatch.setenv("CGT7X_ROOT", str(cgt))
+    assert cli.main(["build", build, "--mode", "c7x_dload", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["artefact"] == "lib0.out"
+    commands = [line for line in script.splitlines() if line.startswith("$TI_CGT_C7000_PATH/bin/")]
+    assert answer["stages"][0]["result"]["commands"] == commands
+    module = read_module(Path(build, "lib0.out"))
+    place = module.weights()
+    assert place is not None
+    assert bytes(module.data[place[0] : place[0] + place[1]]) == Path(build, "weights.bin").read_bytes()
+    assert cli.main(["inspect", str(Path(build, "lib0.out")), "--board", "beagley-ai"]) == 0
+
+
 def test_harness_function(tmp_path: Path, cgt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ws = workspace(tmp_path / "generated")
     monkeypatch.setattr(compat, "get_current_board", lambda: None)
