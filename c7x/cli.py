@@ -712,7 +712,7 @@ def emu_cc(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compile C7x code with g++ or clang++; all that is not an option below goes to the compiler, -O3 goes before it."""
+    """Compile C7x code with g++ or clang++; what is no option below goes to it, behind -O3."""
     from c7x.toolchain import hostemu as module
 
     settings = _settings(ctx)

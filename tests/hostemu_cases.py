@@ -128,7 +128,9 @@ def operands(case: Any) -> list[Array]:
         elif kind == "scalar" and element == "ulong":
             found.append(rng.integers(0, 1 << 63, ROWS, dtype=np.uint64))
         elif kind == "scalar":
-            found.append(np.asarray([-3, -1, 0, 1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, *range(4)]))
+            found.append(
+                np.asarray([-3, -1, 0, 1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, *range(4)])
+            )
         else:
             lanes = size // DTYPES[element].itemsize
             found.append(_vector(rng, element, lanes, position, ordered=case.row.name.startswith("__sort")))
@@ -149,9 +151,7 @@ def _feed(array: Array, row: int) -> bytes:
 
 def feed(chosen: Sequence[Any], inputs: Sequence[Sequence[Array]]) -> bytes:
     """Standard input of the program for these cases."""
-    return b"".join(
-        _feed(array, row) for arrays in inputs for row in range(ROWS) for array in arrays
-    )
+    return b"".join(_feed(array, row) for arrays in inputs for row in range(ROWS) for array in arrays)
 
 
 def split(chosen: Sequence[Any], output: bytes) -> list[list[Array]]:
@@ -199,9 +199,11 @@ def disagreement(case: Any, inputs: Sequence[Array], outputs: Sequence[Array], r
         got_raw = canonical(got, element)
         if not np.array_equal(want_raw, got_raw):
             row = int(np.nonzero((want_raw != got_raw).any(axis=1))[0][0])
-            return f"{name}: result {index}, row {row}: {got_raw[row].tobytes().hex()} instead of " + want_raw[
-                row
-            ].tobytes().hex() + f" for {[a[row].tolist() for a in inputs]}"
+            return (
+                f"{name}: result {index}, row {row}: {got_raw[row].tobytes().hex()} instead of "
+                + want_raw[row].tobytes().hex()
+                + f" for {[a[row].tolist() for a in inputs]}"
+            )
     return None
 
 

@@ -1,4 +1,4 @@
-"""What the intrinsics of the host emulation should do, in NumPy: written from docs/hostemu-reference.md, apart from C++.
+"""What the intrinsics of the host emulation should do, in NumPy: written from its reference page, apart from the C++.
 
 A model takes the element type and the operands, one row a call: vectors as arrays of shape [rows, lanes], predicates as
 bool [rows, 64], scalars as int [rows], memory as uint8 [rows, bytes] or elements; it returns the results in the order
@@ -236,10 +236,7 @@ def _element(t: str, v: Array, index: Array) -> tuple[Array, ...]:
 
 def _products(kind: str, wide: Any) -> Model:
     def model(t: str, a: Array, b: Array) -> tuple[Array, ...]:
-        if wide is object:
-            product = _wrapped(_exact(a) * _exact(b), kind)
-        else:
-            product = a.astype(wide) * b.astype(wide)
+        product = _wrapped(_exact(a) * _exact(b), kind) if wide is object else a.astype(wide) * b.astype(wide)
         return (product[:, 0::2], product[:, 1::2])
 
     return model
@@ -268,8 +265,8 @@ MODELS: Mapping[str, Model] = {
     "__xor (predicates)": lambda t, p, q: (p ^ q,),
     "__pdupl2b_pp": lambda t, p: (np.repeat(p[:, : PREDICATE_BYTES // 2], 2, axis=1),),
     "__abs": _abs,
-    "__max": _lane(lambda a, b: np.where(a > b, a, b)),
-    "__min": _lane(lambda a, b: np.where(a < b, a, b)),
+    "__max": _lane(lambda a, b: np.asarray(np.where(a > b, a, b))),
+    "__min": _lane(lambda a, b: np.asarray(np.where(a < b, a, b))),
     "__add_sat": _add_saturating,
     "__sub_sat": _subtract_saturating,
     "__vaddw_vvv": lambda t, a, b: (_wrapped(_exact(a) + _exact(b), "int"),),

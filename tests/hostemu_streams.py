@@ -132,9 +132,7 @@ def _transposed(t: Template) -> Iterator[Vector]:
             for row in range(0, rows, per_vector):
                 cells = [(row + r, column + k) for r in range(per_vector) for k in range(granule)]
                 yield Vector(
-                    lanes=tuple(
-                        _base(t, at) + y * down + x if y < rows and x < t.icnt[0] else None for y, x in cells
-                    ),
+                    lanes=tuple(_base(t, at) + y * down + x if y < rows and x < t.icnt[0] else None for y, x in cells),
                     offset=0,
                     valid=0,
                 )

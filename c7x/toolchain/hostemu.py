@@ -101,7 +101,9 @@ def find_emulation(core: str, kind: Kind = "auto") -> Emulation:
     if kind == "ti":
         raise DependencyError(
             f"TI's host emulation of {core} is not there",
-            cause=f"{_CGT_VARIABLE} is {root}, which has no host_emulation for it" if root else f"{_CGT_VARIABLE} is not set",
+            cause=f"{_CGT_VARIABLE} is {root}, which has no host_emulation for it"
+            if root
+            else f"{_CGT_VARIABLE} is not set",
             hint=f"set {_CGT_VARIABLE} to the folder of TI's C7000 compiler, or use --hostemu open",
         )
     include = native_dir() / "hostemu" / "include" / CORES[core]

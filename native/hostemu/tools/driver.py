@@ -76,7 +76,7 @@ static V take() {
 }
 template <class V>
 static void give(const V& v) { std::fwrite(&v, 1, sizeof(v), stdout); }
-static void give_predicate(const __vpred& p) { give(static_cast<uint64_t>(p)); }
+inline void give_predicate(const __vpred& p) { give(static_cast<uint64_t>(p)); }
 template <class T>
 static void give_scalar(T x) {
   char bytes[8] = {};

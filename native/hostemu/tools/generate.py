@@ -1,7 +1,7 @@
 """Write what follows from ``intrinsics.toml``: the header and the reference page.
 
-    python native/hostemu/tools/generate.py            # writes both
-    python native/hostemu/tools/generate.py --check    # exit code 1 when one of them is out of date
+python native/hostemu/tools/generate.py            # writes both
+python native/hostemu/tools/generate.py --check    # exit code 1 when one of them is out of date
 """
 
 from __future__ import annotations
@@ -281,9 +281,9 @@ def reference(table: Table) -> str:
         "",
         "<!-- Written by native/hostemu/tools/generate.py from native/hostemu/intrinsics.toml; change that. -->",
         "",
-        "What the [host emulation](hostemu.md) offers, and on what its meaning rests: *documented* in a public document",
-        "of TI, *inferred* from public code that uses the name, or *assumed* from the name and its relatives. Operands are",
-        "called a, b, c, d in order; vectors of any length are taken, and the operand's lanes are counted from zero.",
+        "What the [host emulation](hostemu.md) offers, and on what its meaning rests: *documented* in a public",
+        "document of TI, *inferred* from public code that uses the name, or *assumed* from the name and its relatives.",
+        "Operands are called a, b, c, d in order; vectors of any length are taken; lanes are counted from zero.",
         "Element types are those of the first column's names in `c7x::int_vec` and so on.",
         "",
     ]

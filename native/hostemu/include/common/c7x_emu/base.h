@@ -109,17 +109,19 @@ template <class To, class From, bool to_integer = std::is_integral<To>::value,
 struct lane_convert {
   static To call(From x) { return static_cast<To>(x); }
 };
+template <class From>
+constexpr From two_to(int n) {
+  return n == 0 ? From(1) : From(2) * two_to<From>(n - 1);
+}
 template <class To, class From>
 struct lane_convert<To, From, true, false> {
   static To call(From x) {
     typedef std::numeric_limits<To> limits;
     /* 2^digits is exact in every floating point type here; the largest integer itself may not be. */
-    const From end = std::ldexp(From(1), limits::digits);
-    const From first = std::is_signed<To>::value ? -end : From(0);
-    if (x != x) return std::signbit(x) ? limits::min() : limits::max();
-    if (x >= end) return limits::max();
-    if (x <= first) return limits::min();
-    return static_cast<To>(x);
+    constexpr From end = two_to<From>(limits::digits), first = std::is_signed<To>::value ? -end : From(0);
+    const bool inside = x > first && x < end;
+    const To outside = std::signbit(x) ? limits::min() : limits::max();
+    return inside ? static_cast<To>(inside ? x : From(0)) : outside;
   }
 };
 template <class From>
