@@ -70,6 +70,9 @@ SYMS_SECTION: Final = ".dsp_syms_out"
 ENTRY: Final = "cg_main_dsp"
 WEIGHTS_SYMBOLS: Final = ("_binary_weights_bin_start", "_binary_weights_bin_end", "_binary_weights_bin_size")
 
+#: Tensors lie at multiples of this from the start of weights.bin.
+WEIGHTS_ALIGNMENT: Final = 64
+
 #: Relocations of the C7000 (section 5.3) that the loader carries out.
 C7000_RELOCATIONS: Final[Mapping[int, str]] = {
     0: "NONE",
@@ -601,9 +604,11 @@ def _check_globals(module: Module, board: str | None) -> str | None:
     offset, name = module.tags.get(DT_TI_GSYM_OFFSET), module.tags.get(DT_TI_GSTR_OFFSET)
     if offset is None or name is None:
         return "tag 0x6000000D or 0x6000000F is missing"
-    first = next((i for i, s in enumerate(module.symbols) if i and s.is_global), len(module.symbols))
-    if offset != first * SYMBOL_BYTES or any(not s.is_global for s in module.symbols[first:]):
-        return f"tag 0x6000000D is {offset}, the first global symbol is number {first}"
+    if offset % SYMBOL_BYTES:
+        return f"tag 0x6000000D is {offset}, which is no whole number of symbols"
+    hidden = [s.name for s in module.symbols[: offset // SYMBOL_BYTES] if s.defined and s.is_global]
+    if hidden:
+        return f"tag 0x6000000D is {offset}, which leaves out {_some(hidden)}"
     return None if name <= module.tags[DT_STRSZ] else f"tag 0x6000000F is {name}, behind the string table"
 
 
@@ -987,6 +992,12 @@ def require_module(path: Path, board: str | None, *, weights: Path | None = None
                 f"{path.name} does not hold the bytes of {weights.name}",
                 cause="the assembler or the linker changed them or left them out",
                 hint="run with --verbose to see the tools' words, and report it",
+            )
+        if place[0] % WEIGHTS_ALIGNMENT:
+            raise ToolError(
+                f"the weights lie at byte {place[0]} of {path.name}, which is no multiple of {WEIGHTS_ALIGNMENT}",
+                cause="they are used where the file lies, and kernels load vectors from them",
+                hint=f"align .rodata.weights to {WEIGHTS_ALIGNMENT} or more in the linker command file",
             )
     return module
 

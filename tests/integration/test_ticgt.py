@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import http.server
 import json
 import os
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -437,6 +440,28 @@ def test_nothing_runs_without_license_or_with_another_hash(tmp_path: Path, insta
     with pytest.raises(UsageError, match="64 hexadecimal"):
         install_module.install(str(installer), accept_license=True, sha256="xyz")
     assert _left(tmp_path) == []
+
+
+@x86_only
+def test_a_download_needs_its_hash(tmp_path: Path, installer: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    digest = hashlib.sha256(installer.read_bytes()).hexdigest()
+    handler = functools.partial(_QuietHandler, directory=str(installer.parent))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/{installer.name}"
+        with pytest.raises(FormatError, match="has the SHA-256"):
+            install(url, accept_license=True, sha256="1" * 64)
+        with pytest.raises(ToolError, match="cannot download"):
+            install(f"{url}.missing", accept_license=True, sha256=digest)
+        assert _left(tmp_path) == []
+        assert install(url, accept_license=True, sha256=digest)["installer"] == installer.name
+        server.shutdown()
+
+
+class _QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        pass
 
 
 @pytest.mark.parametrize(

@@ -228,7 +228,8 @@ MUTATIONS: list[tuple[str, str, Mutation]] = [
     ("symbol-hash", "nchain is 7", _set(count_shift=-1)),
     ("symbol-hash", "do not fit", _set(count_shift=1_000_000)),
     ("global-symbols", "0x6000000D", _set(drop_tags=(0x6000000D,))),
-    ("global-symbols", "is 48", _set(global_shift=24)),
+    ("global-symbols", "leaves out cg_main_dsp", _set(global_shift=24)),
+    ("global-symbols", "no whole number", _set(global_shift=4)),
     ("relocation-format", "DT_REL", _set(extra_tags=[(17, 64), (18, 16)])),
     ("relocation-format", "DT_PLTREL is 17", _set(extra_tags=[(20, 17)])),
     ("relocation-order", "comes behind", _reversed),
@@ -328,6 +329,12 @@ def test_embedded_weights_are_compared(tmp_path: Path) -> None:
     weights.write_bytes(WEIGHTS[:-1] + b"x")
     with pytest.raises(ToolError, match=r"does not hold the bytes of weights\.bin"):
         require_module(path, None, weights=weights)
+    made = module()
+    by_name(made, ".rodata.weights").align = 8
+    by_name(made, ".rodata").data = bytes(72)
+    weights.write_bytes(WEIGHTS)
+    with pytest.raises(ToolError, match="no multiple of 64"):
+        require_module(write(tmp_path, made.write()), None, weights=weights)
 
 
 # ------------------------------------------------------------------------------------------------------- no modules

@@ -28,7 +28,7 @@ from c7x.toolchain.ticgt import (
     tidl_artifacts,
     write_assembly,
 )
-from tests.fake_ticgt.tools import _COMPILER, _LINKER, assemble, check_options, parse_commands
+from tests.fake_ticgt.tools import _COMPILER, _LINKER, TOOLS, assemble, check_options, main, parse_commands
 
 
 @pytest.fixture(autouse=True)
@@ -145,6 +145,12 @@ def test_every_command_is_in_the_documented_grammar(tmp_path: Path) -> None:
         if program.endswith("strip7x"):
             continue
         check_options(words, _COMPILER if program.endswith("cl7x") else _LINKER, r"\S+\.(obj|cmd|c)")
+
+
+@pytest.mark.parametrize("name", sorted(TOOLS))
+def test_stand_ins_refuse_what_is_not_documented(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--not_an_option"]) == 1
+    assert "--not_an_option" in capsys.readouterr().err
 
 
 def test_bad_build_type() -> None:
