@@ -450,7 +450,7 @@ def inspect(
     """Show what a build directory holds, or what a module is and whether a board loads it (exit code 1 when not)."""
     if board:
         find_board(board)
-    if build.is_file():
+    if build.is_file() or build.suffix == ".out":
         _inspect_module(ctx, build, board, as_json)
         return
     result = inspect_workspace(Workspace(build))

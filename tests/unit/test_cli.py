@@ -115,6 +115,7 @@ def test_unknown_command_suggests_the_nearest() -> None:
         (["build", "nowhere", "--dry-run"], 2, "c7x_dload"),
         (["compile", "model.py", "--mode", "c7x_dload", "--board", "j722s-evm", "--cc", "gcc"], 2, "--cgt"),
         (["inspect", "model.py"], 8, "no ELF"),
+        (["inspect", "build/lib0.out"], 8, "cannot read build/lib0.out"),
         (["inspect", "model.py", "--board", "beagle"], 6, "beagley-ai"),
         (["toolchain", "install", "notes.txt"], 2, "--accept-license"),
         (["toolchain", "install", "notes.txt", "--accept-license", "--sha256", "12"], 2, "64"),
