@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from c7x.errors import TargetError, ToolError, UnsupportedError, UsageError
 from c7x.reporter import SILENT, Reporter
-from c7x.subprocesses import run
+from c7x.subprocesses import Completed, run, tail
 from c7x.target import BOARDS, find_board
 from c7x.toolchain.elf import POOL_BYTES, STAGING_BYTES, describe_module, require_module
 from c7x.toolchain.exports import EXPORTS, Export, firmware_exports
@@ -597,6 +597,28 @@ def _undefined(text: str) -> list[str]:
     return sorted(set(_SYMBOL_ROW.findall(text))) if "unresolved" in text or "undefined" in text else []
 
 
+_TOOLS_HINT: Final = "check the tools with c7x toolchain list"
+
+
+def _failure(step: Step, done: Completed, board: str, hint: str) -> ToolError:
+    """What a tool's failure means; the linker's table of undefined symbols may be in either stream."""
+    program = Path(step.command[0]).name
+    missing = _undefined(f"{done.stderr}\n{done.stdout}") if program == "lnk7x" and step.generated else []
+    if missing:
+        bridge = "tidl_bridge_init_all" in missing
+        return ToolError(
+            f"lib0.out needs {', '.join(missing)}, which the firmware of {board} does not have",
+            cause="a module may import only what the firmware of its board exports",
+            hint="give the bridge's sources with --tidl-bridge" if bridge else hint,
+        )
+    last = tail(done.stderr) or tail(done.stdout)
+    return ToolError(
+        f"cannot {step.title}: {program} ended with code {done.returncode}" + (f"\n{last}" if last else ""),
+        cause=f"see the last lines of {program}'s output above" if last else f"{program} gave no reason",
+        hint=hint if step.generated else _TOOLS_HINT,
+    )
+
+
 def carry_out(
     recipe: Recipe, folder: Path, tools: Tools, *, board: str, hint: str, reporter: Reporter = SILENT
 ) -> Path:
@@ -613,25 +635,20 @@ def carry_out(
     for step in recipe.steps:
         if step.embed is not None:
             write_assembly(step.embed, folder)
-        try:
-            run(
-                [word.replace(_ROOT, str(tools.root)) for word in step.command],
-                reporter=reporter,
-                cwd=folder,
-                env={"LC_ALL": "C"},
-                what=step.title,
-                hint=hint if step.generated else "check the tools with c7x toolchain list",
-            )
-        except ToolError as error:
-            missing = _undefined(error.message) if step.generated and "lnk7x" in step.command[0] else []
-            if not missing:
-                raise
-            bridge = "tidl_bridge_init_all" in missing
-            raise ToolError(
-                f"lib0.out needs {', '.join(missing)}, which the firmware of {board} does not have",
-                cause="a module may import only what the firmware of its board exports",
-                hint="give the bridge's sources with --tidl-bridge" if bridge else hint,
-            ) from error
+        done = run(
+            [word.replace(_ROOT, str(tools.root)) for word in step.command],
+            reporter=reporter,
+            cwd=folder,
+            env={"LC_ALL": "C"},
+            check=False,
+            what=step.title,
+            hint=_TOOLS_HINT,
+        )
+        if done.returncode != 0:
+            raise _failure(step, done, board, hint)
+        for line in (done.stdout + done.stderr).splitlines():
+            if "warning" in line:
+                reporter.progress(line)
         if step.embed is not None:
             (folder / step.embed.assembly).unlink()
     return folder / "lib0.out"
@@ -758,11 +775,12 @@ def dload_stage(
         }
         stage.facts["mode"] = "c7x_dload"
         edited = [path.name for path in sources if ws.edited(path.name)]
-        hint = (
-            f"{' and '.join(edited)} changed since c7x codegen wrote it: mend it, or run c7x codegen again"
-            if edited
-            else f"compile the model with --board {name}; if it stays, report it with the model"
-        )
+        if edited:
+            hint = f"{' and '.join(edited)} changed since c7x codegen wrote it: mend it, or run c7x codegen again"
+        elif options.cflags:
+            hint = "leave out --cflags, or check that TI's compiler takes what it says"
+        else:
+            hint = f"compile the model with --board {name}; if it stays, report it with the model"
         reporter.info(f"compiling with {tools.name}")
         with tempfile.TemporaryDirectory(prefix="cgt-", dir=stage.folder) as scratch:
             folder = Path(scratch)

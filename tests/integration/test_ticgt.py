@@ -165,6 +165,18 @@ def test_a_compiler_error_is_shown(tmp_path: Path, cgt: Path) -> None:
         dload_stage(ws, board="beagley-ai", options=ModuleOptions(cgt=cgt))
 
 
+@pytest.mark.parametrize("stream", [1, 2])
+def test_the_table_of_undefined_symbols_is_found_in_both_streams(tmp_path: Path, cgt: Path, stream: int) -> None:
+    table = (
+        " undefined first referenced\\n  symbol in file\\n ------ ------\\n lost ./lib0.obj\\n lost_too x.lib<y.obj>\\n"
+    )
+    real = f'case "$*" in *dynamic=exe*) exec "{cgt / "bin" / "lnk7x"}" "$@" ;; esac'
+    last = "echo 'error #10234-D: unresolved symbols remain' >&2"
+    tools = _damaged(cgt, tmp_path, "lnk7x", f"{real}\nprintf '{table}' >&{stream}\n{last}\nexit 1")
+    with pytest.raises(ToolError, match="needs lost, lost_too, which"):
+        dload_stage(workspace(tmp_path / "build"), board="beagley-ai", options=ModuleOptions(cgt=tools))
+
+
 def test_a_misspelt_option_fails(tmp_path: Path, cgt: Path) -> None:
     ws = workspace(tmp_path / "build")
     with pytest.raises(ToolError, match='invalid option: "--fp_mod=strict"'):
