@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import keyword
+import logging
 import re
 import time
 import zipfile
@@ -298,11 +299,22 @@ def export_program(loaded: Source) -> torch.export.ExportedProgram:
     if loaded.program is not None and not symbolic:
         return loaded.program
     try:
-        with torch.no_grad(), quiet():
+        with torch.no_grad(), quiet(), _no_log():
             # Non-strict: runs the user's Python as it is, and keeps the user's lines in the graph.
             return _flat_outputs(torch.export.export(loaded.model, loaded.inputs, strict=False))
     except Exception as error:
         raise _export_failed(error, loaded) from error
+
+
+@contextmanager
+def _no_log() -> Iterator[None]:
+    """Hold back what torch logs while it traces: its own stack for an error that is raised, and reported, anyway."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _flat_outputs(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
@@ -403,14 +415,15 @@ def _base(node: Any) -> Any:
 def eager_outputs(loaded: Source, *, reporter: Reporter = SILENT) -> list[Tensor]:
     """What the model as written gives for copies of its inputs: one thread, deterministic, compact tensors.
 
+    Attention goes through PyTorch's ordinary operators, as in the exported program. A warning tells when the shortcut
+    that ``nn.TransformerEncoder`` takes for padded batches gives something else.
+
     Raises:
         ModelError: the model fails on its own example inputs, or returns something that is no tensor.
     """
-    leaves, spec = pytree.tree_flatten(loaded.inputs)
-    copies = [leaf.detach().clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
     try:
-        with _one_thread(), torch.no_grad():
-            result = loaded.model(*pytree.tree_unflatten(copies, spec))
+        with _one_thread(), torch.no_grad(), _attention_shortcut(False):
+            result = _call(loaded)
     except Exception as error:
         raise ModelError(
             f"the model fails on its example inputs:\n{user_traceback(error, loaded.root)}",
@@ -430,7 +443,47 @@ def eager_outputs(loaded: Source, *, reporter: Reporter = SILENT) -> list[Tensor
         outputs.append(torch.empty(leaf.shape, dtype=leaf.dtype).copy_(leaf.detach()))
     if not outputs:
         raise UnsupportedError("the model returns no tensor", hint="return at least one tensor from forward()")
+    if _zeroes_padding(loaded, outputs):
+        reporter.warn(
+            "nn.TransformerEncoder sets padded positions to zero in its fast path (enable_nested_tensor); "
+            "the compiled model computes them like every other position, and leaves them to the reader to ignore"
+        )
     return outputs
+
+
+def _call(loaded: Source) -> Any:
+    leaves, spec = pytree.tree_flatten(loaded.inputs)
+    copies = [leaf.detach().clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+    return loaded.model(*pytree.tree_unflatten(copies, spec))
+
+
+@contextmanager
+def _attention_shortcut(enabled: bool) -> Iterator[None]:
+    """Allow or forbid the fused inference kernels of PyTorch's transformer modules, which torch.export never takes."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(enabled)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+def _zeroes_padding(loaded: Source, outputs: Sequence[Tensor]) -> bool:
+    """Whether the shortcut gives something else than ``outputs``: it does where it packs a padded batch.
+
+    Only a model with an ``nn.TransformerEncoder`` that may pack is run a second time.
+    """
+    if not torch.backends.mha.get_fastpath_enabled() or not any(
+        isinstance(module, torch.nn.TransformerEncoder) and getattr(module, "use_nested_tensor", False)
+        for module in loaded.model.modules()
+    ):
+        return False
+    with _one_thread(), torch.no_grad(), _attention_shortcut(True):
+        shortcut = [leaf for leaf in pytree.tree_leaves(_call(loaded)) if isinstance(leaf, Tensor)]
+    return any(
+        a.shape != b.shape or not torch.allclose(a, b, rtol=1e-2, atol=1e-3, equal_nan=True)
+        for a, b in zip(shortcut, outputs, strict=True)
+    )
 
 
 @contextmanager

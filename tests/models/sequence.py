@@ -36,6 +36,25 @@ def encoder_layer_norm_first_gelu() -> Made:
     return _encoder_layer("encoder_layer_norm_first_gelu", True, "gelu")
 
 
+class PaddedEncoder(nn.Module):
+    """A batch of sequences of different lengths; in evaluation mode PyTorch would pack it and zero the padding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2)
+
+    def forward(self, x: Tensor, padding: Tensor) -> Tensor:
+        return self.encoder(x, src_key_padding_mask=padding)
+
+
+@model_case()
+def encoder_padded() -> Made:
+    padding = torch.zeros(2, 9, dtype=torch.bool)
+    padding[0, 6:] = True
+    return seeded(PaddedEncoder(), "encoder_padded"), (rand("encoder_padded input", 2, 9, 32), padding)
+
+
 class Attention(nn.Module):
     """Multi-head attention written out with ``scaled_dot_product_attention``."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,15 @@ def test_wrong_number_of_names(tmp_path: Path) -> None:
         export(tmp_path, source)
 
 
+def test_a_model_that_fails_while_traced_says_so_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    source = model(tmp_path, "return self.l(args[0])", "(torch.ones(1, 5),)", init="self.l = nn.Linear(4, 4)")
+    with pytest.raises(ModelError, match="fails on its example inputs") as caught:
+        export(tmp_path, source)
+    assert "1x5 and 4x4" in str(caught.value)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert logging.root.manager.disable == logging.NOTSET
+
+
 def test_updated_buffers_are_told_and_saved_in_their_first_state(tmp_path: Path) -> None:
     source = model(
         tmp_path,
@@ -184,6 +194,26 @@ def test_updated_buffers_are_told_and_saved_in_their_first_state(tmp_path: Path)
     assert "updates the model's buffers (n)" in spoken.warnings[0]
     np.testing.assert_array_equal(arrays(ws, "expected")[0], [1, 1])
     assert torch.equal(torch.export.load(ws.path("model.pt2")).state_dict["n"], torch.zeros(1))
+
+
+@pytest.mark.parametrize("padded", [True, False])
+def test_the_shortcut_for_padded_batches_is_not_the_reference(tmp_path: Path, padded: bool) -> None:
+    """nn.TransformerEncoder packs a padded batch and zeroes the padding; the exported program never does."""
+    source = model(
+        tmp_path,
+        "return self.e(args[0], src_key_padding_mask=args[1])",
+        f"(torch.randn(2, 5, 8), torch.tensor([[False] * 5, [False] * 3 + [{padded}] * 2]))",
+        init="self.e = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 8, batch_first=True), 1)",
+    )
+    spoken = Spoken()
+    ws, _ = export(tmp_path, source, reporter=spoken)
+    inputs = [torch.from_numpy(array) for array in arrays(ws, "inputs")]
+    with torch.no_grad():
+        want = torch.export.load(ws.path("model.pt2")).module()(*inputs)[0]
+    np.testing.assert_allclose(arrays(ws, "expected")[0], want.numpy(), rtol=1e-5, atol=1e-6)
+    assert [w for w in spoken.warnings if "padded positions" in w] == spoken.warnings
+    assert len(spoken.warnings) == padded
+    assert torch.backends.mha.get_fastpath_enabled()
 
 
 def dynamic_program(folder: Path) -> Path:
