@@ -132,7 +132,11 @@ def _load_python(path: Path, reporter: Reporter) -> Source:
                 hint=CONTRACT_HINT,
             )
         if not callable(make_model):
-            raise ModelError(f"make_model in {path} is {_kind(make_model)}, not a function", hint=CONTRACT_HINT)
+            raise ModelError(
+                f"make_model in {path} is {_kind(make_model)}, not a function",
+                cause="c7x calls it, to make the model in a process of its own",
+                hint=CONTRACT_HINT,
+            )
         try:
             made = make_model()
         except (Exception, SystemExit) as error:
@@ -208,21 +212,25 @@ def _checked_pair(made: Any, path: Path) -> tuple[nn.Module, tuple[Any, ...]]:
     if not isinstance(made, tuple | list) or len(made) != 2:
         raise ModelError(
             f"make_model() in {path} returned {_kind(made)}, not a pair (model, example inputs)",
-            cause="the example inputs are missing" if isinstance(made, nn.Module) else None,
+            cause="the example inputs are missing" if isinstance(made, nn.Module) else "it returns another structure",
             hint="return model, (torch.randn(1, 3, 224, 224),)",
         )
     model, inputs = made
     if not isinstance(model, nn.Module):
         raise ModelError(
             f"the model that make_model() in {path} returned is {_kind(model)}, not a torch.nn.Module",
-            cause="the pair is the wrong way round" if isinstance(inputs, nn.Module) else None,
+            cause="the pair is the wrong way round"
+            if isinstance(inputs, nn.Module)
+            else "torch.export takes modules, no functions and no state dicts",
             hint="return model, (torch.randn(1, 3, 224, 224),)",
         )
     if not isinstance(inputs, tuple):
         fix = {Tensor: "put it into a tuple: (x,)", list: "write (a, b) instead of [a, b]"}
         raise ModelError(
             f"the example inputs that make_model() in {path} returned are {_kind(inputs)}, not a tuple of tensors",
-            cause="keyword inputs are not supported" if isinstance(inputs, Mapping) else None,
+            cause="keyword inputs are not supported"
+            if isinstance(inputs, Mapping)
+            else "a tuple says how many arguments forward() gets",
             hint=next(
                 (text for kind, text in fix.items() if isinstance(inputs, kind)),
                 "return a tuple of tensors, in the order of forward()",
@@ -233,6 +241,7 @@ def _checked_pair(made: Any, path: Path) -> tuple[nn.Module, tuple[Any, ...]]:
             numpy = type(value).__module__.split(".")[0] == "numpy"
             raise ModelError(
                 f"example input {index} of make_model() in {path} is {_kind(value)}, not a tensor",
+                cause="inputs are what the compiled model gets at run time, and those are tensors",
                 hint="wrap it: torch.from_numpy(array)" if numpy else "give every input of forward() as a tensor",
             )
     return model, inputs
@@ -256,7 +265,9 @@ def _names(module: ModuleType, attribute: str, path: Path) -> tuple[str, ...] | 
         return None
     if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(v, str) for v in value):
         raise ModelError(
-            f"{attribute} in {path} is {_kind(value)}, not a list of names", hint=f'{attribute} = ["image"]'
+            f"{attribute} in {path} is {_kind(value)}, not a list of names",
+            cause="one name is a list of one",
+            hint=f'{attribute} = ["image"]',
         )
     return tuple(value)
 
