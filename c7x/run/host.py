@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from c7x.errors import FormatError, RunError, UsageError, WorkspaceError
 from c7x.reporter import SILENT, Reporter
@@ -105,7 +105,7 @@ def check_inputs(specs: Sequence[TensorSpec], arrays: Sequence[np.ndarray]) -> l
     if len(arrays) != len(specs):
         listed = ", ".join(f"{spec.name} {spec}" for spec in specs)
         raise RunError(
-            f"the model takes {len(specs)} inputs ({listed}), {len(arrays)} were given",
+            f"the model takes {len(specs)} input{'s' * (len(specs) != 1)} ({listed}), {len(arrays)} given",
             cause="an input is missing or one too many",
             hint="give them in this order, or by name in one .npz file",
         )
@@ -114,7 +114,7 @@ def check_inputs(specs: Sequence[TensorSpec], arrays: Sequence[np.ndarray]) -> l
         array = np.asarray(value)
         if array.shape != spec.shape:
             raise RunError(
-                f"input {spec.name} has shape {list(array.shape)}, the model takes {list(spec.shape)}",
+                f"input {spec.name!r} has shape {list(array.shape)}, the model takes {list(spec.shape)}",
                 cause=_shape_cause(array.shape, spec.shape),
                 hint="reshape the input, or compile the model with example inputs of this shape",
             )
@@ -122,8 +122,10 @@ def check_inputs(specs: Sequence[TensorSpec], arrays: Sequence[np.ndarray]) -> l
             array = array != 0
         if array.dtype.name != spec.dtype:
             raise RunError(
-                f"input {spec.name} has dtype {array.dtype.name}, the model takes {spec.dtype}",
-                cause="NumPy makes float64 and int64 by default" if array.dtype.itemsize == 8 else None,
+                f"input {spec.name!r} has dtype {array.dtype.name}, the model takes {spec.dtype}",
+                cause="NumPy makes float64 and int64 by default"
+                if array.dtype.itemsize == 8
+                else "dtypes are fixed when a model is compiled",
                 hint=f"convert it: x.astype(np.{'bool_' if spec.dtype == 'bool' else spec.dtype})",
             )
         checked.append(array)
@@ -208,12 +210,21 @@ def _read_bin(path: Path) -> list[np.ndarray]:
 _NUMPY_ERRORS = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error)
 
 
+def _check_magic(path: Path, file: BinaryIO) -> None:
+    """Refuse a foreign file before numpy.load does: it takes all that it does not know for a pickle."""
+    start = file.read(6)
+    file.seek(0)
+    if not start.startswith((b"\x93NUMPY", b"PK")):
+        raise _bad_numpy_file(path, "it is empty" if not start else f"it begins with {start!r}, so is of another kind")
+
+
 def _read_npy(path: Path) -> np.ndarray:
     import numpy as np
 
     try:
         # Opened here, because numpy.load leaves a damaged archive open.
         with path.open("rb") as file:
+            _check_magic(path, file)
             array = np.load(file, allow_pickle=False)
             if isinstance(array, np.ndarray):
                 return array
@@ -227,6 +238,7 @@ def _read_npz(path: Path, specs: Sequence[TensorSpec]) -> list[np.ndarray]:
 
     try:
         with path.open("rb") as file:
+            _check_magic(path, file)
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.ndarray):
                 return [archive[name] for name in _npz_names(path, specs, archive.files)]

@@ -305,11 +305,11 @@ def test_inputs_of_any_memory_layout(built: Path) -> None:
 @pytest.mark.parametrize(
     ("inputs", "words"),
     [
-        ([A, FLAG], ["takes 3 inputs", "a float32[2, 3], flag bool[3], k int64[]", "2 were given"]),
-        ([A.astype(np.float64), FLAG, K], ["input a", "float64", "takes float32", "np.float32"]),
-        ([A, FLAG.astype(np.int32), K], ["input flag", "int32", "takes bool", "np.bool_"]),
-        ([A, FLAG, K.reshape(1)], ["input k", "[1]", "takes []"]),
-        ([A[0], FLAG, K], ["input a", "[3]", "takes [2, 3]", "1 dimensions instead of 2"]),
+        ([A, FLAG], ["takes 3 inputs", "a float32[2, 3], flag bool[3], k int64[]", "2 given"]),
+        ([A.astype(np.float64), FLAG, K], ["input 'a'", "float64", "takes float32", "np.float32"]),
+        ([A, FLAG.astype(np.int32), K], ["input 'flag'", "int32", "takes bool", "np.bool_"]),
+        ([A, FLAG, K.reshape(1)], ["input 'k'", "[1]", "takes []"]),
+        ([A[0], FLAG, K], ["input 'a'", "[3]", "takes [2, 3]", "1 dimensions instead of 2"]),
     ],
 )
 def test_inputs_that_do_not_fit(built: Path, inputs: list[np.ndarray], words: list[str]) -> None:
@@ -415,6 +415,7 @@ def test_files_that_are_refused(built: Path, tmp_path: Path) -> None:
     ws = clone(built, "several", tmp_path)
     missing = tmp_path / "gone.npy"
     (tmp_path / "text.npy").write_text("hello")
+    (tmp_path / "empty.npz").touch()
     (tmp_path / "cut.npz").write_bytes(b"PK\x03\x04 and no more")
     np.save(tmp_path / "objects.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     np.savez(tmp_path / "other.npz", a=A, flags=FLAG, k=K)
@@ -426,7 +427,8 @@ def test_files_that_are_refused(built: Path, tmp_path: Path) -> None:
     cases: list[tuple[list[Path], type[Exception], str]] = [
         ([missing], RunError, "no input file"),
         ([tmp_path / "x.txt"], UsageError, "neither"),
-        ([tmp_path / "text.npy"], FormatError, "text.npy"),
+        ([tmp_path / "text.npy"], FormatError, "begins with b'hello'"),
+        ([tmp_path / "empty.npz"], FormatError, "it is empty"),
         ([tmp_path / "cut.npz"], FormatError, "cut.npz"),
         ([tmp_path / "objects.npy"], FormatError, "objects.npy"),
         ([tmp_path / "archive.npy"], FormatError, "archive"),
