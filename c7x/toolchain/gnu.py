@@ -67,10 +67,7 @@ _CLONES = "-DC7X_CLONES"
 _FIRMWARE_NAME = re.compile(r"\b(?:c7x|mmalib)_\w+")
 _DEFINITION = re.compile(r"^int32_t (\w+)\(", re.MULTILINE)
 
-_INSTALL_HINT = (
-    "install one, for example: apt install gcc (Debian, Ubuntu) or dnf install gcc (Fedora); "
-    "or compile in the c7x image, which has one: docker run c7x compile ..."
-)
+_INSTALL_HINT = "install one, for example: apt install gcc libc6-dev (Debian, Ubuntu) or dnf install gcc (Fedora)"
 
 
 @dataclass(frozen=True, kw_only=True)

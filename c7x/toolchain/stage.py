@@ -59,11 +59,12 @@ def build_stage(
             stage.options["hostemu"] = options.hostemu
         stage.facts["mode"] = mode
         edited = [name for name in (*generated, *headers) if ws.edited(name)]
-        hint = (
-            f"{' and '.join(edited)} changed since c7x codegen wrote it: mend it, or run c7x codegen again"
-            if edited
-            else "try another compiler with --cc; if it stays, report it with the model"
-        )
+        if edited:
+            hint = f"{' and '.join(edited)} changed since c7x codegen wrote it: mend it, or run c7x codegen again"
+        elif given := [name for name, value in (("--cflags", options.cflags), ("--march", options.march)) if value]:
+            hint = f"leave out {' and '.join(given)}, or check that this compiler takes what it says"
+        else:
+            hint = "try another compiler with --cc; if it stays, report it with the model"
         reporter.info(f"compiling with {compiler.version}")
         with tempfile.TemporaryDirectory(prefix="cc-", dir=stage.folder) as scratch:
             made: tuple[Path, ...]
