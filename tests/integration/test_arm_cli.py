@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from c7x.errors import RunError
 from c7x.run import vdsp
+from c7x.run.board import LocalMachine, run_module
 from tests.integration.arm_harness import arm_build, module, run
 
 X = np.arange(6, dtype=np.float32)
@@ -282,3 +284,17 @@ def test_trace(cli: Cli, tmp_path: Path) -> None:
     process.stdout.close()
     cli.environment["C7X_ROOT"] = "/nonexistent"
     assert cli("trace").stdout.startswith("Trace failed: Device not found")
+
+
+def test_board_run_with_the_real_program(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """c7x/run/board.py reads what c7x_compute writes."""
+    for name in ("C7X_TRANSPORT", "C7X_VDSP_SOCKET"):
+        monkeypatch.setenv(name, cli.environment[name])
+    x = X.reshape(2, 3)
+    inputs = [x, np.float64(3).reshape(()), np.zeros((2, 2), bool)]
+    result = run_module(LocalMachine(), module("-DOUTPUTS=2"), inputs, folder=str(cli.folder), cli=cli.program)
+    np.testing.assert_array_equal(result.outputs[1], 2 * x)
+    assert result.cycles > 0
+    assert "inputs: 3" in result.stdout
+    with pytest.raises(RunError, match="Function call failed\ninputs: 1"):
+        run_module(LocalMachine(), module("-DRETURN=-1"), [x], folder=str(cli.folder), cli=cli.program)

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import os
 import re
+import shutil
 import struct
 import subprocess
 import threading
@@ -23,6 +24,7 @@ from tests.integration.arm_harness import (
     CLIENT,
     DSP,
     ERRNO,
+    ROOT,
     Client,
     Desc,
     FakeDsp,
@@ -734,3 +736,15 @@ def test_under_address_sanitizer(dsp: Path) -> None:
     assert done.returncode == 1
     assert b"went away" in done.stdout
     assert b"Sanitizer" not in done.stderr
+
+
+@pytest.mark.slow
+def test_fuzzed_dsp(tmp_path: Path) -> None:
+    """tests/native/arm/fuzz_client.cc for a minute; it starts from the corpus in that folder."""
+    compiler = shutil.which("clang++")
+    if compiler is None:
+        pytest.skip("there is no clang++")
+    build = arm_build(*SANITIZED, "-DC7X_ARM_FUZZ=ON", "-DCMAKE_C_COMPILER=clang", "-DCMAKE_CXX_COMPILER=clang++")
+    corpus = ROOT / "tests" / "native" / "arm" / "corpus"
+    command = [str(build / "tests" / "fuzz_client"), "-max_total_time=60", "-max_len=4096", str(tmp_path), str(corpus)]
+    call(command, cwd=tmp_path)

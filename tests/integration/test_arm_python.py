@@ -94,8 +94,7 @@ def test_example(dsp: Path, with_tvm: bool) -> None:
     )
 
 
-@BOTH
-def test_results_are_the_callers(dsp: Path, with_tvm: bool) -> None:
+def test_results_are_the_callers(dsp: Path) -> None:
     check(
         dsp,
         """
@@ -118,7 +117,7 @@ def test_results_are_the_callers(dsp: Path, with_tvm: bool) -> None:
     with C7xVirtualMachine(SIX) as vm:
         assert [float(out.numpy()[1, 2]) for out in vm["main"](X)] == [5.0, 10.0, 15.0, 20.0, 25.0, 30.0]
     """,
-        with_tvm=with_tvm,
+        with_tvm=False,
     )
 
 
@@ -158,8 +157,7 @@ def test_inputs_of_every_kind(dsp: Path, with_tvm: bool) -> None:
     )
 
 
-@BOTH
-def test_views(dsp: Path, with_tvm: bool) -> None:
+def test_views(dsp: Path) -> None:
     check(
         dsp,
         """
@@ -205,7 +203,7 @@ def test_views(dsp: Path, with_tvm: bool) -> None:
         raises(RuntimeError, lambda: vm.run_nocopy(np.zeros(64 << 20, np.float32)))
         raises(ExpiredError, lambda: views[0].sum())
     """,
-        with_tvm=with_tvm,
+        with_tvm=False,
     )
 
 

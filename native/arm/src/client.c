@@ -87,9 +87,11 @@ static int wait_ready(c7x_client_t* c, short events, int64_t deadline) {
     if (ready < 0) return c7x_fail_errno(&c->error, errno, "cannot wait for the DSP");
     if (fds[1].revents != 0)
       return c7x_fail_client(&c->error, C7X_CLIENT_ERR_CANCELLED, "the request was cancelled");
-    if (fds[0].revents != 0) return 0; /* POLLHUP and POLLERR show in the next send or receive */
+    /* Before what is ready: a transport that is ready without having anything must not keep us here. */
     if (deadline >= 0 && c7x_now_ms() >= deadline)
       return c7x_fail_client(&c->error, C7X_CLIENT_ERR_TIMEOUT, "the DSP did not answer in time (see " TIMEOUT_VARIABLE ")");
+    if (fds[0].revents & events) return 0;
+    if (fds[0].revents != 0) return disconnected(c, "waiting", 0);
   }
 }
 
