@@ -14,7 +14,7 @@ import re
 import time
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -299,7 +299,7 @@ def export_program(loaded: Source) -> torch.export.ExportedProgram:
     if loaded.program is not None and not symbolic:
         return loaded.program
     try:
-        with torch.no_grad(), quiet(), _no_log():
+        with torch.no_grad(), quiet(), _silent():
             # Non-strict: runs the user's Python as it is, and keeps the user's lines in the graph.
             return _flat_outputs(torch.export.export(loaded.model, loaded.inputs, strict=False))
     except Exception as error:
@@ -307,12 +307,16 @@ def export_program(loaded: Source) -> torch.export.ExportedProgram:
 
 
 @contextmanager
-def _no_log() -> Iterator[None]:
-    """Hold back what torch logs while it traces: its own stack for an error that is raised, and reported, anyway."""
+def _silent() -> Iterator[None]:
+    """Hold back what torch logs and prints while it traces: its stack or graph for an error that is reported anyway.
+
+    The same goes for forward(), which is not silenced when it runs for PyTorch's answers.
+    """
     before = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:
-        yield
+        with redirect_stderr(io.StringIO()):
+            yield
     finally:
         logging.disable(before)
 
