@@ -408,6 +408,19 @@ _MEMORY = re.compile(r"^Memory: L2 peak=(\d+), L3 peak=(\d+)$", re.MULTILINE)
 _RSS = re.compile(r"^Host memory: peak RSS=(\d+)$", re.MULTILINE)
 
 
+_INSTRUMENTS = re.compile(
+    r"^===== TVM Layer Profile =====\n(?:.*\n)*?=+$"
+    r"|^\[alloc-storage .*(?:\n  -> .*)?$"
+    r"|^===== TVM Alloc Debug Summary =====(?:\n[A-Z].*: .*){2}$",
+    re.MULTILINE,
+)
+
+
+def instrument_text(stdout: str) -> str:
+    """The lines of ``-profile-layers`` and ``-debug-alloc`` in what a model printed; empty without these attributes."""
+    return "\n".join(match[0] for match in _INSTRUMENTS.finditer(stdout))
+
+
 def _parse_stdout(text: str, outputs: list[np.ndarray]) -> HostResult:
     cycles, memory, rss = _CYCLES.search(text), _MEMORY.search(text), _RSS.search(text)
     if cycles is None or memory is None:
