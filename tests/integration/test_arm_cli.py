@@ -291,7 +291,7 @@ def test_board_run_with_the_real_program(cli: Cli, monkeypatch: pytest.MonkeyPat
     for name in ("C7X_TRANSPORT", "C7X_VDSP_SOCKET"):
         monkeypatch.setenv(name, cli.environment[name])
     x = X.reshape(2, 3)
-    inputs = [x, np.float64(3).reshape(()), np.zeros((2, 2), bool)]
+    inputs: list[np.ndarray] = [x, np.array(3.0), np.zeros((2, 2), bool)]
     result = run_module(LocalMachine(), module("-DOUTPUTS=2"), inputs, folder=str(cli.folder), cli=cli.program)
     np.testing.assert_array_equal(result.outputs[1], 2 * x)
     assert result.cycles > 0
