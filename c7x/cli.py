@@ -27,6 +27,7 @@ from c7x.errors import EXIT_INTERRUPTED, C7xError, CheckFailed, InternalError, U
 from c7x.report.inspect import inspect_workspace, summarize
 from c7x.stages import COMPILE_CHAIN, PEERS, StageRequest, check_quantize, requests_for
 from c7x.target import DEFAULT_MODE, find_board
+from c7x.version import __version__
 from c7x.workspace import Workspace
 
 #: Shells report a program ended by signal N as 128 + N.
@@ -83,7 +84,11 @@ def _global(
     verbose: Annotated[bool, typer.Option("--verbose", help="Show every step, and tracebacks of errors.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show warnings, errors and results only.")] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="No colours; NO_COLOR in the environment too.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version of c7x alone, and exit.")] = False,
 ) -> None:
+    if version:
+        typer.echo(f"c7x {__version__}")
+        raise typer.Exit
     if verbose and quiet:
         raise UsageError("--verbose and --quiet contradict each other", hint="leave one of them out")
     ctx.obj = _Settings(verbosity="verbose" if verbose else "quiet" if quiet else "normal", no_color=no_color)
@@ -382,8 +387,11 @@ def run(
         rows = [(item["name"], f"{item['dtype']}{list(item['shape'])}") for item in result["outputs"]]
         console.print(ui.table(("output", "type"), rows, left=2))
         console.print(f"host time {ui.format_seconds(result['host_seconds_median'])}", soft_wrap=True)
-        if settings.verbosity == "verbose":
-            console.print(result["stdout"].rstrip(), soft_wrap=True)
+        from c7x.run.host import instrument_text
+
+        told = result["stdout"] if settings.verbosity == "verbose" else instrument_text(result["stdout"])
+        if told.strip():
+            console.print(told.rstrip(), soft_wrap=True, markup=False, highlight=False)
         if output:
             console.print(f"written to {output}", soft_wrap=True)
 

@@ -361,7 +361,43 @@ def test_run_shows_outputs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert "int64[]" in out
     assert "host time 2.0 ms" in out
     assert "Done" not in out
+    assert "TVM" not in out
     assert engine.requests[0].options == {"input": ["x.npy"], "output": "y.npz", "repeat": 5}
+
+
+PROFILE = """
+===== TVM Layer Profile =====
+[  0] __tvm_ffi_mean                           852 cycles
+-----------------------------
+Total: 852 cycles (1 layers)
+============================="""
+ALLOCATION = """[alloc-storage #0] request 64 bytes  (L2 free: 4194304, Main free: 369098752)
+  -> 0x55989ee28380 OK"""
+SUMMARY = """===== TVM Alloc Debug Summary =====
+Total AllocStorage calls: 1
+Final pool state: L2 free=4194304, Main free=369098752"""
+
+
+@pytest.mark.parametrize(
+    ("stdout", "shown"),
+    [
+        (f"Cycles: 1\n{PROFILE}\nNum outputs: 1\nDone\n", PROFILE.strip()),
+        (f"Cycles: 1\n{ALLOCATION}\nHost time[0]: 0.1 s\n{SUMMARY}\nDone\n", f"{ALLOCATION}\n{SUMMARY}"),
+    ],
+)
+def test_run_shows_what_the_instruments_say(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], stdout: str, shown: str
+) -> None:
+    result = {"outputs": [], "host_seconds_median": 0.002, "stdout": stdout}
+    use(monkeypatch, {"run": result})
+    assert cli.main(["run", "build"]) == 0
+    out = capsys.readouterr().out
+    assert shown in out
+    assert not {"Cycles: 1", "Done", "Num outputs: 1"} & set(out.splitlines())
+
+
+def test_version_option() -> None:
+    assert c7x("--version").stdout == f"c7x {__version__}\n"
 
 
 def test_unforeseen_exception_is_an_internal_error(
