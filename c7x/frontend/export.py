@@ -133,7 +133,12 @@ def check_dtypes(loaded: Source) -> None:
                 hint=_DTYPE_HINTS.get(tensor.dtype, "convert it to float32"),
             )
         if tensor.device.type != "cpu":
-            raise UnsupportedError(f"{name} is on the device {tensor.device}", hint="call model.cpu() in make_model()")
+            meta = tensor.device.type == "meta"
+            raise UnsupportedError(
+                f"{name} is on the device {tensor.device}",
+                cause="it has a shape and no values" if meta else "values are read where c7x runs, on the CPU",
+                hint="load the weights in make_model()" if meta else "call model.cpu() in make_model()",
+            )
 
 
 # --- dynamic dimensions ---------------------------------------------------------------------------------------

@@ -224,6 +224,12 @@ def _checked_pair(made: Any, path: Path) -> tuple[nn.Module, tuple[Any, ...]]:
             else "torch.export takes modules, no functions and no state dicts",
             hint="return model, (torch.randn(1, 3, 224, 224),)",
         )
+    if isinstance(model, torch.jit.ScriptModule):
+        raise ModelError(
+            f"the model that make_model() in {path} returned is a TorchScript module",
+            cause="torch.jit.script, trace or load made it; torch.export takes ordinary modules only",
+            hint="return the nn.Module from before torch.jit, with its weights loaded by load_state_dict",
+        )
     if not isinstance(inputs, tuple):
         fix = {Tensor: "put it into a tuple: (x,)", list: "write (a, b) instead of [a, b]"}
         raise ModelError(

@@ -112,6 +112,7 @@ def test_exit_is_the_models_fault(tmp_path: Path, code: str) -> None:
         ("(nn.Linear(3, 2), torch.ones(1, 3), 1)", "a tuple of 3"),
         ("((torch.ones(1, 3),), nn.Linear(3, 2))", "wrong way round"),
         ("'model', (torch.ones(1, 3),)", "is str, not a torch.nn.Module"),
+        ("torch.jit.script(nn.Linear(3, 2)), (torch.ones(1, 3),)", "TorchScript"),
         ("nn.Linear(3, 2), torch.ones(1, 3)", "a single tensor (float32[1, 3]), not a tuple of tensors"),
         ("nn.Linear(3, 2), [torch.ones(1, 3)]", "a list of 1 (Tensor), not a tuple of tensors"),
         ("nn.Linear(3, 2), {'x': torch.ones(1, 3)}", "keyword inputs are not supported"),
