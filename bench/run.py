@@ -133,7 +133,7 @@ def contenders(name: str, native: Path, baseline: Path) -> dict[str, Any]:
     import torch
 
     from c7x.report.bench import HostExecutable, InProcess, onnxruntime_session
-    from c7x.run.host import load_inputs, read_specs
+    from c7x.run.tensors import load_inputs, read_specs
     from c7x.workspace import Workspace
     from tests.models import MODELS
 

@@ -312,7 +312,7 @@ def _run(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
             repeat=options.get("repeat") or 1,
             reporter=reporter,
         )
-    from c7x.run.host import run_stage
+    from c7x.run.stage import run_stage
 
     return run_stage(
         workspace,

@@ -22,7 +22,8 @@ import numpy as np
 from c7x.errors import UnsupportedError
 from c7x.report.reference import Reference
 from c7x.reporter import SILENT, Reporter
-from c7x.run.host import check_inputs, load_inputs, read_specs, run_host
+from c7x.run.host import run_host
+from c7x.run.tensors import check_inputs, load_inputs, read_specs
 from c7x.workspace import Workspace
 
 Arrays = list[np.ndarray]

@@ -17,7 +17,8 @@ import numpy as np
 from c7x.errors import CheckFailed, DisagreementError, FormatError
 from c7x.report.reference import Reference, expected_outputs
 from c7x.reporter import SILENT, Reporter
-from c7x.run.host import ARTEFACTS, built_mode, check_inputs, load_inputs, read_specs, run_built
+from c7x.run.stage import ARTEFACTS, built_mode, run_built
+from c7x.run.tensors import check_inputs, load_inputs, read_specs
 from c7x.workspace import Workspace
 
 #: Largest error relative to the output's largest value that passes by default; other dtypes must be equal.
@@ -219,7 +220,7 @@ def compare_stage(
     """Runs cg_dsp and compares it with PyTorch.
 
     Args:
-        inputs: files as for ``c7x.run.host.load_inputs``; none for the example inputs, whose answers export has
+        inputs: files as for ``c7x.run.tensors.load_inputs``; none for the example inputs, whose answers export has
             recorded. With inputs the exported program runs in this process.
         tolerance: what passes.
 

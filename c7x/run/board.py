@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from c7x.errors import FormatError, RunError, UsageError
 from c7x.reporter import SILENT, Reporter
-from c7x.run.host import as_specified, check_inputs, check_output_path, load_inputs, read_specs, save_outputs
+from c7x.run.tensors import as_specified, check_inputs, check_output_path, load_inputs, read_specs, save_outputs
 from c7x.run.vdsp import runtime_dir
 from c7x.subprocesses import Completed, run
 from c7x.target import find_board

@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING, Any, Self
 from c7x.errors import CheckFailed, CrashError, RunError, UsageError, WorkspaceError
 from c7x.reporter import SILENT, Reporter
 from c7x.run import protocol
-from c7x.run.host import HostResult, as_specified, check_inputs, read_specs
+from c7x.run.host import HostResult
 from c7x.run.protocol import Message, Status, WireDesc
+from c7x.run.tensors import as_specified, check_inputs, read_specs
 from c7x.subprocesses import tail
 from c7x.toolchain.vdsp import DEFAULT_BOARD, server_program
 from c7x.workspace import Workspace

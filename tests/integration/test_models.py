@@ -20,7 +20,8 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from c7x.report.compare import Tolerance, compare_outputs
-from c7x.run.host import read_specs, run_host
+from c7x.run.host import run_host
+from c7x.run.tensors import read_specs
 from c7x.run.vdsp import SOCKET_ENV, private_server, run_vdsp
 from c7x.toolchain.gnu import BuildOptions
 from c7x.toolchain.stage import build_stage

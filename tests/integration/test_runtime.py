@@ -1,4 +1,4 @@
-"""cg_dsp, its files and its lines of text, and c7x.run.host above it; on models written by hand."""
+"""cg_dsp, its files and its lines of text, and c7x.run above it; on models written by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from c7x.errors import CrashError, FormatError, RunError, UsageError, WorkspaceError
-from c7x.run.host import run_host, run_stage
+from c7x.run.host import run_host
+from c7x.run.stage import run_stage
 from c7x.tensorfile import read_tensors, write_tensors
 from c7x.toolchain.gnu import BuildOptions
 from c7x.toolchain.stage import build_stage
