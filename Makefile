@@ -59,7 +59,7 @@ demo: $(STAMP) ## Train a small CNN on scikit-learn's digits, compile, run and c
 test: test-unit test-native test-integration ## Run the tests that take a few minutes
 
 test-unit: $(STAMP) ## Tests without a compiler: seconds
-	$(PYTEST) tests/unit
+	$(PYTEST) -n $(TEST_JOBS) tests/unit
 
 test-native: $(STAMP) ## C tests of the runtime (CTest)
 	@command -v cmake >/dev/null || { echo "error: cmake is missing. On Debian and Ubuntu: apt-get install cmake" >&2; exit 1; }
