@@ -781,7 +781,7 @@ def emu_list(
             row["name"] + (f" ({row['variant']})" if row["variant"] else ""),
             " ".join(row["elements"]) or "-",
             row["evidence"],
-            row["meaning"] + (f" {row['core']} only." if row["core"] else ""),
+            row["meaning"] + (f" {' and '.join(row['cores'])} only." if row["cores"] else ""),
         )
         if row["supported"]
         else (row["name"], "-", "missing", "Not there: a program that names it does not compile.")

@@ -168,7 +168,7 @@ def list_names(pattern: str | None = None) -> list[dict[str, Any]]:
             "name": row["name"],
             "supported": True,
             "variant": row.get("variant"),
-            "core": f"C{row['core']}" if "core" in row else None,
+            "cores": [f"C{core}" for core in row.get("core", "").split()],
             "operands": row["args"],
             "result": "pred" if row["form"] == "compare" else row["result"],
             "elements": row.get("types", []),

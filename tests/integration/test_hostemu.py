@@ -200,6 +200,36 @@ def test_inner_table(tmp_path: Path) -> None:
     run([build(NATIVE / "table.cpp", tmp_path / "table")])
 
 
+def test_look_up(tmp_path: Path) -> None:
+    run([build(NATIVE / "lookup.cpp", tmp_path / "lookup", core="7100")])
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ("f.ELETYPE = __LUT_ELETYPE_8BIT;", "ELETYPE"),
+        ("f.NUMTBLS = __LUT_NUM_TBL_8;", "NUMTBLS"),
+        ("f.PROMOTION = __LUT_PROMOTE_2X;", "PROMOTION"),
+        ("f.INTERPOLATION = __LUT_INTERP_ON;", "INTERPOLATION"),
+    ],
+)
+def test_look_up_modes_that_are_not_there(tmp_path: Path, change: str, word: str) -> None:
+    body = f"""
+#include <c7x.h>
+int main() {{
+  __sLTCRFlags_t f = {{__LUT_INTERP_OFF, __LUT_SAT_OFF, __LUT_UNSIGNED, __LUT_ELETYPE_32BIT, __LUT_NUM_TBL_16,
+                      __LUT_TBL_SIZE_16KBYTES, __LUT_WSIZE_8BIT, __LUT_PROMOTE_OFF}};
+  {change}
+  __LUT_SET_LTCR(__LUT_SET2, __lut_set_param(&f));
+  return 0;
+}}
+"""
+    (tmp_path / "mode.cpp").write_text(body, encoding="utf-8")
+    program = build(tmp_path / "mode.cpp", tmp_path / "mode", core="7100", flags=("-O0",))
+    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == -signal.SIGABRT and f"__lut_set_param: {word}" in done.stderr
+
+
 def test_the_header_compiles_quickly(tmp_path: Path) -> None:
     """Three seconds are the limit on a machine that does nothing else; half a second is usual."""
     source = tmp_path / "empty.cpp"

@@ -50,7 +50,7 @@ def cases(rows: Iterable[Intrinsic], width: int, core: str) -> tuple[Case, ...]:
     """Every row and element type, at the full width and at half of it where vectors are among the operands."""
     found: list[Case] = []
     for row in rows:
-        if row.core not in ("", core) or row.group == "lookup":
+        if row.group == "lookup" or (row.core and core not in row.core.split()):
             continue
         for element in row.elements():
             full = Case(row=row, element=element, width=width)

@@ -232,7 +232,8 @@ def definitions(row: Intrinsic) -> str:
         make = _body_function if row.form == "body" else _lane_functions
         lines = [line for t in row.elements() for line in make(row, t)]
     if row.core:
-        lines = [f"#if defined(__C{row.core}__)", *lines, "#endif"]
+        cores = " || ".join(f"defined(__C{core}__)" for core in row.core.split())
+        lines = [f"#if {cores}", *lines, "#endif"]
     return "\n".join(lines)
 
 
@@ -265,6 +266,8 @@ def overloads(row: Intrinsic) -> list[str]:
             return "void*"
         if word == "* half T":
             return f"{t}_hvec*"
+        if word.startswith("* "):
+            return f"{word.removeprefix('* ')}*"
         if word.startswith("&"):
             return f"{_element(word[1:], t)}_vec&"
         return f"{_element(word, t)}_vec"
@@ -295,7 +298,7 @@ def reference(table: Table) -> str:
                 dict.fromkeys(word.removeprefix("&") for word in row.args if word not in ("*",))
             )
             name = f"`{row.name}`" + (f" ({row.variant})" if row.variant else "")
-            name += f", C{row.core} only" if row.core else ""
+            name += ", " + " and ".join(f"C{core}" for core in row.core.split()) + " only" if row.core else ""
             lines.append(f"| {name} | {kinds} | {row.summary} | {row.evidence}: {row.source} |".replace("||", "| |"))
         lines.append("")
     lines += [

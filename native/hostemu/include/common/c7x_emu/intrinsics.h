@@ -1922,4 +1922,55 @@ inline c7x_emu::vec<uint32_t, N> __ilut_read_uint(const c7x_emu::vec<uint32_t, N
 }
 #endif
 
+/* __lut_set_param: Packs __sLTCRFlags_t; ends the program for all but 16 tables of words without interpolation and promotion. */
+#if defined(__C7100__) || defined(__C7120__)
+inline uint64_t __lut_set_param(const __sLTCRFlags_t* flags) { return c7x_emu::look_up_flags(*flags); }
+#endif
+
+/* __LUT_SET_LTCR: Sets the flags of a set: its tables share TBLSIZE. */
+#if defined(__C7100__) || defined(__C7120__)
+inline void __LUT_SET_LTCR(int set, uint64_t bytes) {
+  c7x_emu::look_up_of("__LUT_SET_LTCR", set).words = static_cast<uint32_t>(bytes / c7x_emu::look_up_set::tables / 4);
+}
+#endif
+
+/* __LUT_SET_LTBR: Checks the set only: every set has a memory of its own here. */
+#if defined(__C7100__) || defined(__C7120__)
+inline void __LUT_SET_LTBR(int set, uint32_t base) {
+  (void)base;
+  c7x_emu::look_up_of("__LUT_SET_LTBR", set);
+}
+#endif
+
+/* __LUT_SET_LTER: Enables sets; those enabled before stay so. */
+#if defined(__C7100__) || defined(__C7120__)
+inline void __LUT_SET_LTER(int sets) {
+  for (int i = 0; i < 4; ++i)
+    if ((sets >> i) & 1) c7x_emu::look_up_of("__LUT_SET_LTER", i).enabled = true;
+}
+#endif
+
+/* __lookup_init: Sets rows c and c + 1 of all tables to the two words that b repeats; ends the program when b does not repeat. */
+#if defined(__C7100__) || defined(__C7120__)
+inline void __lookup_init(int set, const c7x_emu::vec<uint32_t, 16>& data, uint32_t row) {
+  c7x_emu::look_up_init(set, data, row);
+}
+#endif
+
+/* __lookup_read_int: Words of the tables at the indices, which are unsigned or signed; ends the program outside the table. */
+#if defined(__C7100__) || defined(__C7120__)
+template <class I>
+inline c7x_emu::vec<int32_t, 16> __lookup_read_int(int set, const c7x_emu::vec<I, 16>& index) {
+  return c7x_emu::look_up_read<int32_t>("__lookup_read_int", set, index);
+}
+#endif
+
+/* __lookup_read_uint: As __lookup_read_int. */
+#if defined(__C7100__) || defined(__C7120__)
+template <class I>
+inline c7x_emu::vec<uint32_t, 16> __lookup_read_uint(int set, const c7x_emu::vec<I, 16>& index) {
+  return c7x_emu::look_up_read<uint32_t>("__lookup_read_uint", set, index);
+}
+#endif
+
 #endif

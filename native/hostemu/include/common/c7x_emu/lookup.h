@@ -23,4 +23,88 @@ inline uint32_t& inner_word(const char* name, uint32_t index) {
 }  // namespace c7x_emu
 #endif
 
+#if defined(__C7100__) || defined(__C7120__)
+/* Look-up tables in the first level of memory. There is what 16 equal tables of words without interpolation need: sets
+ * with other flags end the program. */
+typedef enum { __LUT_INTERP_OFF = 0, __LUT_INTERP_ON } __LUT_INTERPOLATION;
+typedef enum { __LUT_SAT_OFF = 0, __LUT_SAT_ON } __LUT_SATURATION;
+typedef enum { __LUT_UNSIGNED = 0, __LUT_SIGNED } __LUT_SIGNUNSIGN;
+typedef enum { __LUT_ELETYPE_8BIT = 0, __LUT_ELETYPE_16BIT, __LUT_ELETYPE_32BIT } __LUT_ELETYPE;
+typedef enum {
+  __LUT_NUM_TBL_1 = 0,
+  __LUT_NUM_TBL_2,
+  __LUT_NUM_TBL_4,
+  __LUT_NUM_TBL_8,
+  __LUT_NUM_TBL_16
+} __LUT_NUM_TBL;
+typedef enum { __LUT_TBL_SIZE_2KBYTES = 2, __LUT_TBL_SIZE_16KBYTES = 16 } __LUT_TBL_SIZE;
+typedef enum { __LUT_WSIZE_8BIT = 0 } __LUT_WSIZE;
+typedef enum { __LUT_PROMOTE_OFF = 0, __LUT_PROMOTE_2X, __LUT_PROMOTE_4X } __LUT_PROMOTE;
+typedef enum { __LUT_SET0 = 0, __LUT_SET1, __LUT_SET2, __LUT_SET3 } __LUT_SET;
+typedef enum { __LUT_ENABLE_0 = 1, __LUT_ENABLE_1 = 2, __LUT_ENABLE_2 = 4, __LUT_ENABLE_3 = 8 } __LUT_ENABLE;
+
+typedef struct {
+  __LUT_INTERPOLATION INTERPOLATION;
+  __LUT_SATURATION SATURATION;
+  __LUT_SIGNUNSIGN SIGNUNSIGN;
+  __LUT_ELETYPE ELETYPE;
+  __LUT_NUM_TBL NUMTBLS;
+  __LUT_TBL_SIZE TBLSIZE;
+  __LUT_WSIZE WEIGHTSIZE;
+  __LUT_PROMOTE PROMOTION;
+} __sLTCRFlags_t;
+
+namespace c7x_emu {
+
+struct look_up_set {
+  static constexpr int tables = 16;
+  uint32_t word[16384 / sizeof(uint32_t)];
+  uint32_t words; /* of each table; 0 until the flags are set */
+  bool enabled;
+};
+template <int I>
+struct look_up_sets {
+  static thread_local look_up_set set[4];
+};
+template <int I>
+thread_local look_up_set look_up_sets<I>::set[4];
+
+inline look_up_set& look_up_of(const char* name, int set) {
+  if (set < 0 || set > 3) die(name, "there are four sets of look-up tables");
+  return look_up_sets<0>::set[set];
+}
+
+inline uint64_t look_up_flags(const __sLTCRFlags_t& f) {
+  if (f.INTERPOLATION != __LUT_INTERP_OFF) die("__lut_set_param", "INTERPOLATION is not implemented");
+  if (f.ELETYPE != __LUT_ELETYPE_32BIT) die("__lut_set_param", "ELETYPE: only words are implemented");
+  if (f.NUMTBLS != __LUT_NUM_TBL_16) die("__lut_set_param", "NUMTBLS: only 16 tables are implemented");
+  if (f.PROMOTION != __LUT_PROMOTE_OFF) die("__lut_set_param", "PROMOTION is not implemented");
+  return static_cast<uint64_t>(f.TBLSIZE) * 1024;
+}
+
+inline void look_up_init(int set, const vec<uint32_t, 16>& data, uint32_t row) {
+  look_up_set& s = look_up_of("__lookup_init", set);
+  for (int i = 2; i < 16; ++i)
+    if (data.s[i] != data.s[i & 1]) die("__lookup_init", "tables that differ are not implemented: repeat the two words");
+  if (row + 1 >= s.words) die("__lookup_init", "the row lies outside the table");
+  s.word[row] = data.s[0];
+  s.word[row + 1] = data.s[1];
+}
+
+template <class T, class I>
+inline vec<T, 16> look_up_read(const char* name, int set, const vec<I, 16>& index) {
+  const look_up_set& s = look_up_of(name, set);
+  if (!s.enabled) die(name, "the set is not enabled");
+  vec<T, 16> r;
+  for (int i = 0; i < 16; ++i) {
+    const uint32_t at = static_cast<uint32_t>(index.s[i]);
+    if (at >= s.words) die(name, "the index lies outside the table");
+    r.s[i] = static_cast<T>(s.word[at]);
+  }
+  return r;
+}
+
+}  // namespace c7x_emu
+#endif
+
 #endif
