@@ -196,6 +196,76 @@ def test_missing_names_do_not_compile(tmp_path: Path) -> None:
         assert done.returncode != 0 and name in done.stderr
 
 
+def test_exact_seeds(tmp_path: Path) -> None:
+    body = """
+#include <c7x.h>
+int main() {
+  const float2 r = __recip(float2(3, -7)), q = __recip_sqrt(float2(3, 7));
+  if (r.s0() != 1 / 3.0f || r.s1() != 1 / -7.0f || __recip(3.0) != 1 / 3.0) return 1;
+  return q.s0() != 1 / std::sqrt(3.0f) || q.s1() != 1 / std::sqrt(7.0f);
+}
+"""
+    source = tmp_path / "seeds.cpp"
+    source.write_text(body, encoding="utf-8")
+    run([build(source, tmp_path / "exact", flags=("-O0", "-DC7X_EMU_EXACT_SEEDS"))])
+    default = build(source, tmp_path / "default", flags=("-O0",))
+    assert subprocess.run([str(default)], timeout=60, check=False).returncode == 1
+
+
+def test_two_files_and_two_threads(tmp_path: Path) -> None:
+    """Headers alone, so every file may include them, with short names or without; streams belong to a thread."""
+    first, second = tmp_path / "first.cpp", tmp_path / "second.cpp"
+    first.write_text(
+        """
+#define C7X_EMU_NO_SHORT_NAMES
+#include <c7x.h>
+#include <c7x_scalable.h>
+struct int8 { char bytes[3]; };
+static_assert(sizeof(int8) == 3 && sizeof(__int8) == 32, "");
+__int8 sum(const int32_t* from, int count) {
+  __SE_TEMPLATE_v1 t = __gen_SE_TEMPLATE_v1();
+  t.ICNT0 = static_cast<uint32_t>(count);
+  t.ELETYPE = __SE_ELETYPE_32BIT;
+  t.VECLEN = __SE_VECLEN_8ELEMS;
+  __SE0_OPEN(from, t);
+  __int8 total = __int8(0);
+  for (int i = 0; i < count; i += 8) total += __SE0ADV(__int8);
+  __SE0_CLOSE();
+  return total;
+}
+""",
+        encoding="utf-8",
+    )
+    second.write_text(
+        """
+#include <c7x.h>
+#include <thread>
+#include <vector>
+int8 sum(const int32_t* from, int count);
+int main() {
+  std::vector<int32_t> ones(80000, 1), twos(80000, 2);
+  int wrong[2] = {1, 1};
+  std::thread a([&] { wrong[0] = sum(ones.data(), 80000).s5() != 10000; });
+  std::thread b([&] { wrong[1] = sum(twos.data(), 80000).s5() != 20000; });
+  a.join();
+  b.join();
+  return wrong[0] + wrong[1];
+}
+""",
+        encoding="utf-8",
+    )
+    run([build(second, tmp_path / "both", flags=("-O1", "-pthread", str(first)))])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.parametrize("standard", ["c++17", "c++20"])
+def test_newer_standards(tmp_path: Path, compiler: str, standard: str) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"needs {compiler}")
+    run([build(NATIVE / "vectors.cpp", tmp_path / "vectors", compiler=compiler, flags=("-O0", f"-std={standard}"))])
+
+
 def test_inner_table(tmp_path: Path) -> None:
     run([build(NATIVE / "table.cpp", tmp_path / "table")])
 
