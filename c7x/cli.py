@@ -178,6 +178,11 @@ def _ti_options(
     }
 
 
+def _word(path: Path) -> str:
+    """A path as one word of a command to copy."""
+    return shlex.quote(str(path))
+
+
 def _report_stages(
     ctx: typer.Context, workspace: Workspace, outcomes: Sequence[StageOutcome], *, as_json: bool, following: str
 ) -> None:
@@ -271,7 +276,7 @@ def export(
     workspace = Workspace(output)
     requests = requests_for(["export"], {"source": str(source), "bind": bind})
     outcomes = _run_stages(ctx, workspace, requests, engine)
-    _report_stages(ctx, workspace, outcomes, as_json=as_json, following=f"c7x import {output}")
+    _report_stages(ctx, workspace, outcomes, as_json=as_json, following=f"c7x import {_word(output)}")
 
 
 @app.command("import", epilog="Example: c7x import build")
@@ -279,7 +284,7 @@ def import_(ctx: typer.Context, build: Build = Path("build"), engine: Engine = "
     """Import the exported program into TVM's Relax: model.relax and model.params.npz."""
     workspace = Workspace(build)
     outcomes = _run_stages(ctx, workspace, requests_for(["import"], {}), engine)
-    _report_stages(ctx, workspace, outcomes, as_json=as_json, following=f"c7x codegen {build}")
+    _report_stages(ctx, workspace, outcomes, as_json=as_json, following=f"c7x codegen {_word(build)}")
 
 
 @app.command(epilog="Example: c7x codegen build --target 'c_static -mcpu=c7x -debug-alloc'")
@@ -304,7 +309,7 @@ def codegen(
         "debug_alloc": debug_alloc or None,
     }
     outcomes = _run_stages(ctx, workspace, requests_for(["codegen"], options), engine)
-    _report_stages(ctx, workspace, outcomes, as_json=as_json, following=f"c7x build {build}")
+    _report_stages(ctx, workspace, outcomes, as_json=as_json, following=f"c7x build {_word(build)}")
 
 
 @app.command(epilog="Example: c7x build build --cc clang++ --march native")
@@ -345,7 +350,7 @@ def build(
 
 def _following(build: Path, mode: str) -> str:
     """What a user does after a build."""
-    return f"c7x inspect {build / 'lib0.out'}" if mode == "c7x_dload" else f"c7x run {build}"
+    return f"c7x inspect {_word(build / 'lib0.out')}" if mode == "c7x_dload" else f"c7x run {_word(build)}"
 
 
 InputOption = Annotated[
