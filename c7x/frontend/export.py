@@ -9,12 +9,11 @@ from __future__ import annotations
 import io
 import json
 import keyword
-import logging
 import re
 import time
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,8 @@ from torch.utils import _pytree as pytree
 
 from c7x.errors import ModelError, UnsupportedError, UsageError
 from c7x.frontend.load import Source, load_source, own_inputs, user_traceback
-from c7x.frontend.quiet import quiet
-from c7x.frontend.source import is_library, shorten, shown_path
+from c7x.frontend.quiet import quiet, silent
+from c7x.frontend.source import innermost_user_frame, is_library, operator_name, shorten, shown_path
 from c7x.frontend.support import Finding, SupportError, collect
 from c7x.reporter import SILENT, Reporter
 from c7x.workspace import Workspace
@@ -72,6 +71,7 @@ def export_stage(
         loaded = bind_dimensions(loaded, bind or {})
         reporter.progress("exporting with torch.export")
         program = export_program(loaded)
+        check_storage(program, loaded.root)
         _warn_state(program, reporter)
         names = port_names(loaded, program)
         facts = {"names": names, "source": source.name}
@@ -176,6 +176,7 @@ def bind_dimensions(loaded: Source, bind: Mapping[str, int]) -> Source:
             limit = f"{dimension.low} to {dimension.high if dimension.high is not None else 'any'}"
             raise UsageError(
                 f"--bind {name}={extent}: the dimension {dimension.name} takes {limit}",
+                cause="the exported program was traced, or declared, for sizes in that range",
                 hint="bind a value in that range",
             )
         extents[dimension.name] = extent
@@ -304,26 +305,11 @@ def export_program(loaded: Source) -> torch.export.ExportedProgram:
     if loaded.program is not None and not symbolic:
         return loaded.program
     try:
-        with torch.no_grad(), quiet(), _silent():
+        with torch.no_grad(), quiet(), silent():
             # Non-strict: runs the user's Python as it is, and keeps the user's lines in the graph.
             return _flat_outputs(torch.export.export(loaded.model, loaded.inputs, strict=False))
     except Exception as error:
         raise _export_failed(error, loaded) from error
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Hold back what torch logs and prints while it traces: its stack or graph for an error that is reported anyway.
-
-    The same goes for forward(), which is not silenced when it runs for PyTorch's answers.
-    """
-    before = logging.root.manager.disable
-    logging.disable(logging.ERROR)
-    try:
-        with redirect_stderr(io.StringIO()):
-            yield
-    finally:
-        logging.disable(before)
 
 
 def _flat_outputs(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
@@ -378,6 +364,28 @@ def _export_failed(error: Exception, loaded: Source) -> Exception:
         cause=f"this line does something a graph cannot hold: {code}" if code else None,
         hint="use tensor operations only between inputs and outputs of forward()",
     )
+
+
+#: dtypes of quantized tensors, which tracing shows in the arguments of their operator only.
+_QUANTIZED = (torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4)
+
+
+def check_storage(program: torch.export.ExportedProgram, root: Path) -> None:
+    """Refuse sparse and quantized tensors inside a program (SupportError with operator and line)."""
+    findings = []
+    for node in program.graph.nodes:
+        values = pytree.tree_leaves(node.meta.get("val"))
+        if any(isinstance(v, Tensor) and v.layout != torch.strided for v in values):
+            reason, hint = "a sparse tensor", "keep it dense: a mask, or zeros in an ordinary tensor"
+        elif any(v in _QUANTIZED for v in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(v, torch.dtype)):
+            reason, hint = "a tensor of PyTorch's older, eager quantization", "compile the float32 model"
+        else:
+            continue
+        frame = innermost_user_frame(node.meta.get("stack_trace") or "")
+        source = f"{shown_path(frame[0], root)}:{frame[1]}" if frame else ""
+        findings.append(Finding(op=operator_name(node), source=source, reason=reason, hint=hint))
+    if findings:
+        raise SupportError(collect(findings))
 
 
 def _warn_state(program: torch.export.ExportedProgram, reporter: Reporter) -> None:

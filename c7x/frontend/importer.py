@@ -29,7 +29,7 @@ from tvm import relax
 
 from c7x.errors import C7xError, DisagreementError, FormatError, UnsupportedError, WorkspaceError
 from c7x.frontend import converters, repairs
-from c7x.frontend.quiet import quiet
+from c7x.frontend.quiet import quiet, silent
 from c7x.frontend.source import innermost_user_frame, node_module, node_source, operator_name, shown_path
 from c7x.frontend.support import DATA_DEPENDENT, RANDOM, Finding, NotCompiled, SupportError, collect, explain
 from c7x.reporter import SILENT, Reporter
@@ -507,7 +507,7 @@ def load_program(path: Path) -> tuple[torch.export.ExportedProgram, dict[str, An
     """An exported program of the build directory with the facts the export stage put into it (names, ...)."""
     extra = {EXTRA_FILE: ""}
     try:
-        with quiet():
+        with quiet(), silent():
             program = torch.export.load(path, extra_files=extra)
     except Exception as error:
         raise FormatError(

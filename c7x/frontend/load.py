@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from c7x.errors import ModelError
-from c7x.frontend.quiet import quiet
+from c7x.frontend.quiet import quiet, silent
 from c7x.frontend.source import is_library, shown_path
 from c7x.reporter import SILENT, Reporter
 
@@ -216,6 +216,9 @@ def _checked_pair(made: Any, path: Path) -> tuple[nn.Module, tuple[Any, ...]]:
             hint="return model, (torch.randn(1, 3, 224, 224),)",
         )
     model, inputs = made
+    if type(model).__name__ == "OptimizedModule" and isinstance(getattr(model, "_orig_mod", None), nn.Module):
+        # torch.compile's wrapper would compile for this machine first; what it wraps is the model.
+        model = model._orig_mod
     if not isinstance(model, nn.Module):
         raise ModelError(
             f"the model that make_model() in {path} returned is {_kind(model)}, not a torch.nn.Module",
@@ -229,6 +232,12 @@ def _checked_pair(made: Any, path: Path) -> tuple[nn.Module, tuple[Any, ...]]:
             f"the model that make_model() in {path} returned is a TorchScript module",
             cause="torch.jit.script, trace or load made it; torch.export takes ordinary modules only",
             hint="return the nn.Module from before torch.jit, with its weights loaded by load_state_dict",
+        )
+    if any(nn.parameter.is_lazy(tensor) for tensor in (*model.parameters(), *model.buffers())):
+        raise ModelError(
+            f"the model that make_model() in {path} returned has lazy modules without weights",
+            cause="nn.Lazy modules get their weights in the first call",
+            hint="call model(*example_inputs) once in make_model(), then load the trained weights",
         )
     if not isinstance(inputs, tuple):
         fix = {Tensor: "put it into a tuple: (x,)", list: "write (a, b) instead of [a, b]"}
@@ -341,13 +350,14 @@ def _compact(tensor: Tensor) -> Tensor:
 
 def _load_program(path: Path, reporter: Reporter) -> Source:
     try:
-        with contextlib.redirect_stdout(sys.stderr), quiet():
+        with contextlib.redirect_stdout(sys.stderr), quiet(), silent():
             program = torch.export.load(path)
     except Exception as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ModelError(
             f"{path} is not a complete program of torch.export",
-            cause=f"it is truncated, of another kind (a state dict, TorchScript), or from another torch: {first}",
+            cause="it is truncated, of another kind (a state dict, a pickled module, TorchScript), or of another torch"
+            + ("" if "warnings above" in first else f": {first}"),
             hint="write it again with torch.export.save(torch.export.export(model, inputs), path) "
             f"under torch {torch.__version__.split('+')[0]}",
         ) from error

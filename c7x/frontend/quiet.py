@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 
 
 @contextmanager
@@ -13,3 +15,18 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Hold back what torch logs and prints while it traces or loads: stacks and graphs of errors that it raises anyway.
+
+    What a model's own forward() logs and writes to standard error is held back, too.
+    """
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        with redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.disable(before)

@@ -59,6 +59,8 @@ class SupportError(UnsupportedError):
 DATA_DEPENDENT = "the output's shape depends on the data (data-dependent shape)"
 RANDOM = "draws random numbers (random operator)"
 
+_TRAINING = ("batch normalisation in training mode", "call model.eval() before torch.export.export")
+
 #: Operator (without overload) -> why not, and what to do instead.
 KNOWN: Mapping[str, tuple[str, str]] = {
     "aten.nonzero": (DATA_DEPENDENT, "use a mask with torch.where, or topk with a fixed k"),
@@ -100,6 +102,8 @@ KNOWN: Mapping[str, tuple[str, str]] = {
     "aten.linalg_inv_ex": ("a matrix inverse (linalg_inv)", "invert constant matrices before the export"),
     "aten._linalg_solve_ex": ("a linear solver", "solve for constants before the export"),
     "aten._linalg_svd": ("a singular value decomposition", "decompose constants before the export"),
+    "aten._native_batch_norm_legit_functional": _TRAINING,
+    "aten._native_batch_norm_legit": _TRAINING,
     "aten.lgamma": ("no lowering", "approximate it with a polynomial"),
     "aten.digamma": ("no lowering", "approximate it with a polynomial"),
     "aten.erfinv": ("no lowering", "approximate it with a polynomial"),

@@ -18,6 +18,7 @@ from c7x.errors import ModelError, UnsupportedError, UsageError  # noqa: E402
 from c7x.frontend.export import clean_names, export_stage  # noqa: E402
 from c7x.frontend.quiet import quiet  # noqa: E402
 from c7x.frontend.source import innermost_user_frame, is_library, shown_path  # noqa: E402
+from c7x.frontend.support import SupportError  # noqa: E402
 from c7x.reporter import Reporter  # noqa: E402
 from c7x.workspace import Workspace  # noqa: E402
 
@@ -194,6 +195,28 @@ def test_what_torch_says_of_a_failed_trace_is_said_once(
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert capsys.readouterr() == ("", "")
     assert logging.root.manager.disable == logging.NOTSET
+
+
+@pytest.mark.parametrize(
+    ("forward", "op", "reason"),
+    [
+        ("return torch.sparse.mm(args[0].to_sparse(), args[0])", "aten.to_sparse.default", "a sparse tensor"),
+        (
+            "return torch.quantize_per_tensor(args[0], 0.1, 0, torch.quint8).dequantize()",
+            "aten.quantize_per_tensor.default",
+            "eager quantization",
+        ),
+    ],
+)
+def test_tensors_that_are_no_arrays_are_refused_with_their_line(
+    tmp_path: Path, forward: str, op: str, reason: str
+) -> None:
+    with pytest.raises(SupportError) as caught:
+        export(tmp_path, model(tmp_path, forward, "(torch.ones(4, 4),)"))
+    row = caught.value.rows[0]
+    assert (row["op"], row["source"]) == (op, "model.py:8")
+    assert reason in str(row["reason"])
+    assert not (tmp_path / "build").exists()
 
 
 def test_updated_buffers_are_told_and_saved_in_their_first_state(tmp_path: Path) -> None:

@@ -230,6 +230,12 @@ def test_the_report_counts_by_line() -> None:
     assert "what to do" in str(caught.value)
 
 
+def test_a_program_exported_in_training_mode_is_told_so() -> None:
+    net = torch.export.export(torch.nn.BatchNorm1d(2).train(), (torch.ones(3, 2),), strict=False)
+    with pytest.raises(support.SupportError, match=r"training mode.*model\.eval\(\)"):
+        translate(net)
+
+
 def test_custom_operators_are_called_custom() -> None:
     library = torch.library.Library("c7x_test_frontend", "FRAGMENT")
     library.define("twice(Tensor x) -> Tensor")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 
@@ -104,6 +105,11 @@ def test_exit_is_the_models_fault(tmp_path: Path, code: str) -> None:
     assert "cannot be imported" in fails(write(tmp_path, f"{code}\n"))
 
 
+def test_torch_compile_is_unwrapped(tmp_path: Path) -> None:
+    source = HEAD + "def make_model():\n    return torch.compile(nn.Linear(3, 2)), (torch.ones(1, 3),)\n"
+    assert type(load_source(write(tmp_path, source)).model) is torch.nn.Linear
+
+
 @pytest.mark.parametrize(
     ("returned", "words"),
     [
@@ -112,6 +118,7 @@ def test_exit_is_the_models_fault(tmp_path: Path, code: str) -> None:
         ("(nn.Linear(3, 2), torch.ones(1, 3), 1)", "a tuple of 3"),
         ("((torch.ones(1, 3),), nn.Linear(3, 2))", "wrong way round"),
         ("'model', (torch.ones(1, 3),)", "is str, not a torch.nn.Module"),
+        ("nn.LazyLinear(2), (torch.ones(1, 3),)", "lazy modules"),
         ("torch.jit.script(nn.Linear(3, 2)), (torch.ones(1, 3),)", "TorchScript"),
         ("nn.Linear(3, 2), torch.ones(1, 3)", "a single tensor (float32[1, 3]), not a tuple of tensors"),
         ("nn.Linear(3, 2), [torch.ones(1, 3)]", "a list of 1 (Tensor), not a tuple of tensors"),
@@ -180,11 +187,15 @@ def test_inputs_share_nothing_and_are_compact() -> None:
     assert wide.stride() == (3, 1)
 
 
-@pytest.mark.parametrize("kind", ["empty", "truncated", "foreign", "state_dict"])
-def test_programs_that_are_none(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["empty", "truncated", "foreign", "state_dict", "torchscript"])
+def test_programs_that_are_none(
+    tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "model.pt2"
     if kind == "state_dict":
         torch.save({"weight": torch.ones(3)}, path)
+    elif kind == "torchscript":
+        torch.jit.script(torch.nn.Linear(3, 2)).save(path)
     elif kind == "truncated":
         torch.export.save(torch.export.export(torch.nn.Linear(3, 2), (torch.ones(1, 3),)), path)
         path.write_bytes(path.read_bytes()[:-100])
@@ -193,3 +204,6 @@ def test_programs_that_are_none(tmp_path: Path, kind: str) -> None:
     text = fails(path)
     assert "not a complete program of torch.export" in text
     assert "torch.export.save" in text
+    assert "above" not in text
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert capsys.readouterr() == ("", "")
