@@ -374,6 +374,8 @@ def test_streams_and_kernels_on_aarch64(tmp_path: Path) -> None:
 KERNELS: dict[str, tuple[Callable[[Any], Any], tuple[float, float] | None, float]] = {
     "exp": (np.exp, (-87.3, 88.7), 1.5),
     "log": (np.log, None, 1.5),
+    "log2": (np.log2, None, 2.0),
+    "log10": (np.log10, None, 2.0),
     "sqrt": (np.sqrt, None, 1.0),
     "rsqrt": (lambda x: 1 / np.sqrt(x), None, 3.0),
     "recip": (lambda x: 1 / x, None, 2.5),

@@ -20,6 +20,7 @@ static const struct {
     {"exp", c7x_math::exp, expf},   {"log", c7x_math::log, logf},       {"sqrt", c7x_math::sqrt, sqrtf},
     {"sin", c7x_math::sin, sinf},   {"rsqrt", c7x_math::rsqrt, exact_rsqrt}, {"recip", c7x_math::recip, exact_recip},
     {"cos", c7x_math::cos, cosf},   {"tanh", c7x_math::tanh, tanhf},
+    {"log2", c7x_math::log2, log2f}, {"log10", c7x_math::log10, log10f},
 };
 
 template <class F>
