@@ -38,10 +38,12 @@ if TYPE_CHECKING:
         temporary_dsp_workspace,
         write_tensors_to_file,
     )
+    from c7x.quantize.quantizer import C7xMMAQuantizer
     from c7x.target import Target
 
 __all__ = [
     "BuiltModule",
+    "C7xMMAQuantizer",
     "DSPOutOfMemoryError",
     "Target",
     "__version__",
@@ -70,7 +72,12 @@ __all__ = [
     "write_tensors_to_file",
 ]
 
-_HOMES = {"BuiltModule": "c7x.api", "build": "c7x.api", "Target": "c7x.target"}
+_HOMES = {
+    "BuiltModule": "c7x.api",
+    "build": "c7x.api",
+    "C7xMMAQuantizer": "c7x.quantize.quantizer",
+    "Target": "c7x.target",
+}
 
 
 def __getattr__(name: str) -> Any:

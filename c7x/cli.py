@@ -139,6 +139,23 @@ TidlBridge = Annotated[
 TidlArtifacts = Annotated[
     Path | None, typer.Option("--tidl-artifacts", metavar="DIR", help="Folder with subgraph<N>_net.bin to embed.")
 ]
+QuantizeScale = Annotated[
+    str | None,
+    typer.Option("--quantize-scale", metavar="RULE", help="minmax, or pow2: all scales are powers of two."),
+]
+Asymmetric = Annotated[bool, typer.Option("--asymmetric", help="Zero points for int8 activations.")]
+Calibrate = Annotated[
+    Path | None,
+    typer.Option("--calibrate", metavar="FILE", help="Calibration data: .npz with an array for each input."),
+]
+CalibrateRandom = Annotated[
+    int | None,
+    typer.Option("--calibrate-random", metavar="N", min=1, help="Without data: N random samples, to try things out."),
+]
+KeepFloat = Annotated[
+    list[str] | None,
+    typer.Option("--keep-float", metavar="OP", help="An operator that stays float, e.g. add; may be repeated."),
+]
 HostEmu = Annotated[
     str | None,
     typer.Option("--hostemu", help="Build cg_dsp as C7000 code under a host emulation: open, ti or auto."),
@@ -220,7 +237,14 @@ def compile(  # noqa: A001 - the command is called so
     mode: ModeOption = DEFAULT_MODE,
     board: BoardOption = None,
     target: TargetOption = None,
-    quantize: Annotated[str | None, typer.Option("--quantize", help="int8 or int16; not available yet.")] = None,
+    quantize: Annotated[
+        str | None, typer.Option("--quantize", metavar="TYPE", help="int8 or int16; default: float32.")
+    ] = None,
+    quantize_scale: QuantizeScale = None,
+    asymmetric: Asymmetric = False,
+    calibrate: Calibrate = None,
+    calibrate_random: CalibrateRandom = None,
+    keep_float: KeepFloat = None,
     profile_layers: ProfileLayers = False,
     debug_alloc: DebugAlloc = False,
     cc: Cc = None,
@@ -239,10 +263,11 @@ def compile(  # noqa: A001 - the command is called so
     engine: Engine = "auto",
     as_json: Json = False,
 ) -> None:
-    """Compile a model: export, import, codegen, build, and check the result against PyTorch."""
-    check_quantize(quantize)
+    """Compile a model: export, quantize if asked, import, codegen, build, and check the result against PyTorch."""
     options = {
         "source": str(source),
+        "quantize": quantize,
+        **_quantize_options(quantize_scale, asymmetric, calibrate, calibrate_random, keep_float),
         "bind": bind,
         "mode": mode,
         "board": board,
@@ -256,8 +281,10 @@ def compile(  # noqa: A001 - the command is called so
         "hostemu": hostemu,
         **_ti_options(cgt, fp_reassoc, keep_asm, tidl_bridge, tidl_artifacts, dry_run),
     }
+    check_quantize(options)
+    stages = COMPILE_CHAIN if quantize is None else ("export", "quantize", *COMPILE_CHAIN[1:])
     # A module for a board cannot be run here.
-    names = COMPILE_CHAIN if no_check or mode == "c7x_dload" else (*COMPILE_CHAIN, "check")
+    names = stages if no_check or mode == "c7x_dload" else (*stages, "check")
     workspace = Workspace(output)
     outcomes = _run_stages(ctx, workspace, requests_for(names, options), engine)
     _report_stages(ctx, workspace, outcomes, as_json=as_json, following=_following(output, mode))
@@ -277,6 +304,66 @@ def export(
     requests = requests_for(["export"], {"source": str(source), "bind": bind})
     outcomes = _run_stages(ctx, workspace, requests, engine)
     _report_stages(ctx, workspace, outcomes, as_json=as_json, following=f"c7x import {_word(output)}")
+
+
+@app.command(epilog="Example: c7x quantize model.py -o build --dtype int8 --report")
+def quantize(
+    ctx: typer.Context,
+    source: Annotated[
+        Path, typer.Argument(metavar="SOURCE", help="model.py or model.pt2, or a build directory after export.")
+    ],
+    output: Output = Path("build"),
+    dtype: Annotated[str, typer.Option("--dtype", metavar="TYPE", help="int8 or int16.")] = "int8",
+    quantize_scale: QuantizeScale = None,
+    asymmetric: Asymmetric = False,
+    calibrate: Calibrate = None,
+    calibrate_random: CalibrateRandom = None,
+    keep_float: KeepFloat = None,
+    report: Annotated[bool, typer.Option("--report", help="Show noise, range and saturation of each layer.")] = False,
+    bind: Bind = None,
+    engine: Engine = "auto",
+    as_json: Json = False,
+) -> None:
+    """Quantize a model with PT2E: model.int8.pt2 or model.int16.pt2, and quantize.json, what it costs by layer."""
+    made = source.is_dir()
+    workspace = Workspace(source if made else output)
+    options = {
+        "source": None if made else str(source),
+        "bind": bind,
+        "quantize": dtype,
+        **_quantize_options(quantize_scale, asymmetric, calibrate, calibrate_random, keep_float),
+    }
+    requests = requests_for(["quantize"] if made else ["export", "quantize"], options)
+    outcomes = _run_stages(ctx, workspace, requests, engine)
+    described = workspace.read_json("quantize.json") if report else None
+    if as_json:
+        stages = [{"name": o.name, "seconds": round(o.seconds, 3), "result": o.result} for o in outcomes]
+        value = {"status": "ok", "build": str(workspace.root), "stages": stages, **outcomes[-1].result}
+        ui.print_json(value if described is None else {**value, "report": described})
+        return
+    if described is not None:
+        console = ui.make_console(stderr=False, no_color=_settings(ctx).no_color)
+        for part in ui.quantization_tables(described):
+            console.print(part)
+            console.print()
+    _report_stages(ctx, workspace, outcomes, as_json=False, following=f"c7x import {_word(workspace.root)}")
+
+
+def _quantize_options(
+    scale: str | None,
+    asymmetric: bool,
+    calibrate: Path | None,
+    calibrate_random: int | None,
+    keep_float: list[str] | None,
+) -> dict[str, Any]:
+    """The options of the quantize stage as JSON values."""
+    return {
+        "quantize_scale": scale,
+        "asymmetric": asymmetric or None,
+        "calibrate": str(calibrate) if calibrate else None,
+        "calibrate_random": calibrate_random,
+        "keep_float": keep_float or None,
+    }
 
 
 @app.command("import", epilog="Example: c7x import build")
@@ -427,7 +514,9 @@ def compare(
     if as_json:
         ui.print_json({"status": "ok", "build": str(build), **result})
     else:
-        ui.make_console(stderr=False, no_color=_settings(ctx).no_color).print(ui.comparison_table(result["outputs"]))
+        console = ui.make_console(stderr=False, no_color=_settings(ctx).no_color)
+        for part in ui.comparison_tables(result):
+            console.print(part)
 
 
 @app.command(epilog="Example: c7x bench build --repeat 50 --peer onnxruntime --peer torch")

@@ -176,18 +176,44 @@ def make_target(options: Options) -> Target:
     return target
 
 
-def check_quantize(scheme: str | None) -> None:
-    """Refuses ``--quantize`` for now (UnsupportedError; UsageError for an unknown scheme)."""
-    if scheme is None:
+QUANTIZE_DTYPES = ("int8", "int16")
+QUANTIZE_SCALES = ("minmax", "pow2")
+
+#: Options that only the quantize stage takes.
+_QUANTIZE_ONLY = ("quantize_scale", "asymmetric", "calibrate", "calibrate_random", "keep_float")
+
+
+def check_quantize(options: Options) -> None:
+    """Whether the options of the quantize stage make sense, also when it is not asked for (UsageError)."""
+    dtype = options.get("quantize")
+    if dtype is None:
+        given = [name for name in _QUANTIZE_ONLY if options.get(name)]
+        if given:
+            flag = f"--{given[0].replace('_', '-')}"
+            raise UsageError(f"{flag} has no meaning without --quantize", hint=f"add --quantize int8, or drop {flag}")
         return
-    if scheme not in ("int8", "int16"):
-        raise UsageError(f"--quantize {scheme} is not known", hint="--quantize int8 or --quantize int16")
-    raise UnsupportedError(
-        f"--quantize {scheme} is not available yet",
-        cause="this version of c7x compiles floating-point models only",
-        hint="leave --quantize out: float32 works",
-        stage="quantize",
-    )
+    if dtype not in QUANTIZE_DTYPES:
+        raise UsageError(
+            f"{dtype} is no type to quantize to",
+            cause="the C7x's matrix unit multiplies int8 and int16",
+            hint=f"use {' or '.join(QUANTIZE_DTYPES)}",
+            stage="quantize",
+        )
+    scale = options.get("quantize_scale") or QUANTIZE_SCALES[0]
+    if scale not in QUANTIZE_SCALES:
+        raise UsageError(
+            f"--quantize-scale {scale} is not known",
+            hint=" or ".join(f"--quantize-scale {name}" for name in QUANTIZE_SCALES),
+            stage="quantize",
+        )
+    calibrate = options.get("calibrate")
+    if calibrate and not Path(calibrate).is_file():
+        raise UsageError(
+            f"there is no calibration file {calibrate}",
+            cause="the path is misspelt, or relative to another folder",
+            hint="--calibrate data.npz, a file of arrays named like the model's inputs",
+            stage="quantize",
+        )
 
 
 # --------------------------------------------------------------------------------------------- the functions, lazily
@@ -203,6 +229,23 @@ def _export(workspace: Workspace, options: Options, reporter: Reporter) -> Resul
 def _check_export(options: Options) -> None:
     check_source(options)
     parse_bindings(options.get("bind") or ())
+
+
+def _quantize(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
+    from c7x.quantize.stage import quantize_stage
+
+    source = options.get("source")
+    return quantize_stage(
+        workspace,
+        dtype=options["quantize"],
+        scale=options.get("quantize_scale") or "minmax",
+        symmetric=not options.get("asymmetric"),
+        keep_float=tuple(options.get("keep_float") or ()),
+        calibrate=Path(options["calibrate"]) if options.get("calibrate") else None,
+        calibrate_random=options.get("calibrate_random") or 0,
+        source=Path(source) if source else None,
+        reporter=reporter,
+    )
 
 
 def _import(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
@@ -400,6 +443,15 @@ STAGES: Mapping[str, Stage] = {
             check=_check_export,
         ),
         Stage(
+            name="quantize",
+            run=_quantize,
+            options=frozenset({"source", "quantize", *_QUANTIZE_ONLY}),
+            modules=_modules("torch", "tvm"),
+            reads=("model.pt2",),
+            writes=("quantize.json",),
+            check=check_quantize,
+        ),
+        Stage(
             name="import",
             run=_import,
             modules=_modules("torch", "tvm"),
@@ -464,7 +516,7 @@ STAGES: Mapping[str, Stage] = {
     )
 }
 
-#: Options of ``c7x compile`` by the stage they belong to; the chain is these stages in order, then ``check``.
+#: The stages of ``c7x compile`` in order, with ``quantize`` after ``export`` on demand; then comes ``check``.
 COMPILE_CHAIN: tuple[str, ...] = ("export", "import", "codegen", "build")
 
 

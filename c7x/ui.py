@@ -147,7 +147,8 @@ def print_error(error: C7xError, *, no_color: bool = False, with_traceback: bool
     if with_traceback:
         console.print(Text("".join(traceback.format_exception(error)), style="dim"), soft_wrap=True)
     if error.details is not None and "outputs" in error.details:
-        console.print(comparison_table(error.details["outputs"]))
+        for part in comparison_tables(error.details):
+            console.print(part)
     where = f" ({error.stage} stage)" if error.stage else ""
     # Behind the sentence, not behind a table or traceback that follows it.
     fact, *rest = error.message.split("\n", 1)
@@ -192,6 +193,44 @@ def comparison_table(outputs: Sequence[Mapping[str, Any]]) -> Table:
         )
     columns = ("output", "type", "max abs", "max rel", "SQNR", "cosine", "different", "")
     return table(columns, rows, left=2)
+
+
+def comparison_tables(result: Mapping[str, Any]) -> list[Table | Text]:
+    """What ``c7x compare`` found; for a quantized model against the simulation, which decides, and against float."""
+    if "float_outputs" not in result:
+        return [comparison_table(result["outputs"])]
+    return [
+        Text(f"against the {result['dtype']} model simulated in PyTorch:", style="bold"),
+        comparison_table(result["outputs"]),
+        Text("against the float model (what quantization costs; for information):", style="bold"),
+        comparison_table(result["float_outputs"]),
+    ]
+
+
+def quantization_tables(report: Mapping[str, Any]) -> list[Table | Text]:
+    """quantize.json for people: a line for each quantized activation, then the operators that stay float."""
+    rows = [
+        (
+            item["name"],
+            item["op"].removeprefix("aten."),
+            item["source"] or item["module"] or "-",
+            f"{item['scale']:.6g}",
+            item["zero_point"],
+            f"{_figure(item['min'])} .. {_figure(item['max'])}",
+            _figure(item["sqnr_db"], "{:.1f} dB"),
+            f"{item['saturation']:.3%}",
+        )
+        for item in report["activations"]
+    ]
+    columns = ("tensor", "operator", "source", "scale", "zero point", "range", "SQNR", "saturated")
+    parts: list[Table | Text] = [table(columns, rows, left=3)]
+    if report["float_operators"]:
+        parts.append(Text("operators that stay float:", style="bold"))
+        rest = [(item["op"], item["source"] or "-", item["count"]) for item in report["float_operators"]]
+        parts.append(table(("operator", "source", "count"), rest, left=2))
+    outputs = [(item["name"], _figure(item["sqnr_db"], "{:.1f} dB", "exact")) for item in report["outputs"]]
+    parts.append(table(("output", "SQNR against float"), outputs))
+    return parts
 
 
 def bench_table(result: Mapping[str, Any]) -> Table:

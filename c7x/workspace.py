@@ -53,6 +53,7 @@ PRODUCERS: Mapping[str, str] = {
     "model.pt2": "c7x export",
     "model.int8.pt2": "c7x quantize",
     "model.int16.pt2": "c7x quantize",
+    "quantize.json": "c7x quantize",
     "model.relax": "c7x import",
     "model.params.npz": "c7x import",
     "lib0.c": "c7x codegen",

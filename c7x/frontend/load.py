@@ -349,6 +349,9 @@ def _compact(tensor: Tensor) -> Tensor:
 
 
 def _load_program(path: Path, reporter: Reporter) -> Source:
+    # Registers the operators of programs that PT2E has quantized; without it they cannot be read.
+    import torch.ao.quantization.fx._decomposed
+
     try:
         with contextlib.redirect_stdout(sys.stderr), quiet(), silent():
             program = torch.export.load(path)

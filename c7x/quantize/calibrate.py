@@ -48,7 +48,7 @@ def deterministic() -> Iterator[None]:
 
 def arguments(program: torch.export.ExportedProgram, tensors: Sequence[Tensor]) -> tuple[Any, ...]:
     """The positional arguments of the program's module with ``tensors`` in the places of its example tensors."""
-    args, _ = program.example_inputs  # type: ignore[misc]
+    args, _ = program.example_inputs
     leaves, spec = pytree.tree_flatten(args)
     given = iter(tensors)
     return tuple(pytree.tree_unflatten([next(given) if isinstance(v, Tensor) else v for v in leaves], spec))
@@ -158,7 +158,7 @@ def file_samples(path: Path, specs: Sequence[InputSpec]) -> list[Sample]:
 
 
 def random_samples(specs: Sequence[InputSpec], count: int) -> list[Sample]:
-    """The example inputs, then ``count`` draws like them: normal with their mean and deviation; whole numbers, shuffled."""
+    """The example inputs, then ``count`` draws: normal with their mean and deviation; whole numbers are shuffled."""
     generator = torch.Generator().manual_seed(0)
 
     def draw(example: Tensor) -> Tensor:

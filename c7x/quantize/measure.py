@@ -87,13 +87,13 @@ def measure(
         ) -> None:
             if node.target is QUANTIZE:
                 x, scale, zero, low, high = args[:5]
-                tensor = tensors.setdefault(node.args[0].name, Noise())  # type: ignore[union-attr]
+                tensor = tensors.setdefault(node.args[0].name, Noise())
                 levels = torch.round(x / scale) + zero
                 tensor.count += x.numel()
                 tensor.saturated += int(((levels < low) | (levels > high)).sum())
             elif node.target is DEQUANTIZE:
                 source = node.args[0]
-                name = source.args[0].name if source.target is QUANTIZE else None  # type: ignore[union-attr]
+                name = source.args[0].name if source.target is QUANTIZE else None
                 if name in floats and name not in done:
                     done.add(name)
                     tensors[name].add(floats[name], result)

@@ -29,7 +29,7 @@ def next_power_of_two(scale: Tensor) -> Tensor:
 
 
 class ActivationObserver(MinMaxObserver):
-    """Range of an activation over all samples, with headroom for int16; ``pow2`` rounds the scale up to a power of two."""
+    """Range of an activation over all samples, with headroom for int16; ``pow2`` rounds its scale up."""
 
     def __init__(self, *, pow2: bool = False, eps: float = SMALLEST_SCALE, **options: Any) -> None:
         super().__init__(eps=eps, **options)

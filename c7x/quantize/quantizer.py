@@ -39,6 +39,9 @@ _TAKES_CLAMP = frozenset({Rule.WEIGHTED, Rule.PRODUCT, Rule.PAIR, Rule.SCALED})
 _PASSES = frozenset({Rule.MOVE, Rule.CLAMP, Rule.SPLIT, Rule.JOIN, Rule.SELECT})
 #: Operators that do nothing in inference; observers around them would only be in the way.
 _NOTHING = frozenset({"dropout.default", "feature_dropout.default", "alpha_dropout.default", "alias.default"})
+#: Operators that pass a mask's huge values on, beside those of ``_SPREADS``.
+_MASKING = frozenset({"masked_fill", "where", "sub", "div"})
+_SPREADS = frozenset({Rule.PAIR, Rule.SCALED, Rule.MOVE, Rule.SPLIT, Rule.JOIN})
 #: A constant operand beyond this is a mask, and one scale for it and for the values it masks would keep neither.
 _MASK = 1e4
 
@@ -229,6 +232,10 @@ def _value(node: Any) -> Tensor | None:
     return value if isinstance(value, Tensor) and value.dtype == torch.float32 else None
 
 
+def _is_huge(number: Any) -> bool:
+    return isinstance(number, int | float) and not abs(number) < _MASK
+
+
 def _argument(node: fx.Node, position: int, name: str, default: Any = None) -> Any:
     return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
 
@@ -246,6 +253,7 @@ class _Graph:
             if node.op == "get_attr" or (node.op == "call_function" and inputs and self.constants.issuperset(inputs)):
                 self.constants.add(node)
         self.exact = self._exact()
+        self.masked = self._masked()
 
     def rule(self, node: fx.Node) -> Rule | None:
         if node.op != "call_function" or simple_name(node.target) in self.keep_float:
@@ -266,12 +274,21 @@ class _Graph:
                 found.add(node)
         return found
 
-    def is_mask(self, node: fx.Node) -> bool:
-        """A constant with values that no scale can hold beside others."""
-        if node.op != "get_attr":
-            return False
-        value = _attribute(self.model, node)
-        return isinstance(value, Tensor) and value.numel() > 0 and not bool((value.abs() < _MASK).all())
+    def _masked(self) -> set[fx.Node]:
+        """Tensors with values that no scale can hold beside others, put there by a constant mask."""
+        found: set[fx.Node] = set()
+        for node in self.nodes:
+            if node.op == "get_attr":
+                value = _attribute(self.model, node)
+                if isinstance(value, Tensor) and value.is_floating_point() and not bool((value.abs() < _MASK).all()):
+                    found.add(node)
+            elif node.op == "call_function":
+                name = simple_name(node.target)
+                fills = name == "masked_fill" and _is_huge(node.args[2])
+                spreads = rule_of(node.target) in _SPREADS or name in _MASKING or name == "getitem"
+                if fills or (spreads and not found.isdisjoint(node.all_input_nodes)):
+                    found.add(node)
+        return found
 
     def clamp_after(self, node: fx.Node) -> fx.Node | None:
         """The clamp that is the only reader of ``node``, if that is how it is read."""
@@ -304,7 +321,7 @@ def _decide(model: fx.GraphModule, keep_float: Collection[str]) -> tuple[dict[fx
             quantized.add(node)
             continue
         use = _CHOICES[rule](graph, node, quantized) if rule in _CHOICES else None
-        if use is None:
+        if use is None or not graph.masked.isdisjoint([*use.data, *use.shares]):
             continue
         if rule in _TAKES_CLAMP and (clamp := graph.clamp_after(node)) is not None:
             use.result = False
@@ -317,7 +334,7 @@ def _decide(model: fx.GraphModule, keep_float: Collection[str]) -> tuple[dict[fx
     groups = _Groups()
     for node, use in ordered.items():
         if node.target is python_operator.getitem:
-            groups.join(node, ordered[node.args[0]].data[0])  # type: ignore[index]
+            groups.join(node, ordered[node.args[0]].data[0])
         for operand in use.shares:
             groups.join(operand, node)
     return ordered, groups
@@ -326,7 +343,7 @@ def _decide(model: fx.GraphModule, keep_float: Collection[str]) -> tuple[dict[fx
 def _move_before_readers(graph: _Graph, found: dict[fx.Node, _Use]) -> None:
     """Quantise before data is moved, not after, where every reader of the moved data wants it quantised anyway."""
     for node in reversed(graph.nodes):
-        if node in found or node in graph.exact or node in graph.constants or not node.users:
+        if node in found or node in graph.exact or node in graph.masked or node in graph.constants or not node.users:
             continue
         if graph.rule(node) not in (Rule.MOVE, Rule.JOIN):
             continue
@@ -341,7 +358,7 @@ def _operands(node: fx.Node) -> list[fx.Node] | None:
     given = node.args[0] if isinstance(node.args[0], list | tuple) else [node.args[0]]
     if _value(node) is None or any(_value(operand) is None for operand in given):
         return None
-    return list(given)  # type: ignore[arg-type]
+    return list(given)
 
 
 def _can_move(node: fx.Node) -> bool:
@@ -354,43 +371,44 @@ def _can_move(node: fx.Node) -> bool:
 
 def _weighted(graph: _Graph, node: fx.Node, quantized: set[fx.Node]) -> _Use | None:
     data, weight, bias = node.args[0], node.args[1], _argument(node, 2, "bias")
-    if _value(data) is None or _value(weight) is None or weight not in graph.constants:
+    value = _value(data)
+    if value is None or _value(weight) is None or weight not in graph.constants:
         return None
     if operator(node.target) == "convolution.default" and node.args[6]:
         return None  # transposed
-    rank = _value(data).dim()  # type: ignore[union-attr]
-    if operator(node.target).startswith("conv") and rank not in (3, 4):
+    if operator(node.target).startswith("conv") and value.dim() not in (3, 4):
         return None
     constant = isinstance(bias, fx.Node) and bias.op == "get_attr"
-    return _Use(data=[data], weight=weight, bias=bias if constant else None)  # type: ignore[arg-type, list-item]
+    return _Use(data=[data], weight=weight, bias=bias if constant else None)
 
 
 def _product(graph: _Graph, node: fx.Node, quantized: set[fx.Node]) -> _Use | None:
     left, right = node.args[-2:] if operator(node.target) == "addmm.default" else node.args[:2]
-    if _value(left) is None or _value(right) is None or left in graph.constants:
+    matrix = _value(right)
+    if _value(left) is None or matrix is None or left in graph.constants:
         return None
-    if right in graph.constants and _value(right).dim() == 2:  # type: ignore[union-attr]
-        return _Use(data=[left], weight=right, weight_axis=1)  # type: ignore[list-item, arg-type]
-    return _Use(data=[left, right])  # type: ignore[list-item]
+    if right in graph.constants and matrix.dim() == 2:
+        return _Use(data=[left], weight=right, weight_axis=1)
+    return _Use(data=[left, right])
 
 
 def _pair(graph: _Graph, node: fx.Node, quantized: set[fx.Node]) -> _Use | None:
     left, right = node.args[:2]
     a, b = _value(left), _value(right)
-    if a is None or b is None or graph.is_mask(left) or graph.is_mask(right):  # type: ignore[arg-type]
+    if a is None or b is None:
         return None
     if any(rule_of(user.target) is Rule.NORMALISED for user in node.users):
         return None  # scores plus a mask
     per_channel = rule_of(node.target) is Rule.SCALED and _is_channel_scale(a, b)
     if a.shape != b.shape and not per_channel:
         return None
-    return _Use(data=[left, right])  # type: ignore[list-item]
+    return _Use(data=[left, right])
 
 
 def _is_channel_scale(a: Tensor, b: Tensor) -> bool:
     """[N, C, H, W] and [N, C, 1, 1], in either order."""
     small, large = (a, b) if a.numel() < b.numel() else (b, a)
-    return small.dim() == large.dim() == 4 and small.shape[:2] == large.shape[:2] and small.shape[2:].numel() == 1
+    return bool(small.dim() == large.dim() == 4 and small.shape[:2] == large.shape[:2] and small.shape[2:].numel() == 1)
 
 
 def _pool(graph: _Graph, node: fx.Node, quantized: set[fx.Node]) -> _Use | None:
@@ -400,15 +418,15 @@ def _pool(graph: _Graph, node: fx.Node, quantized: set[fx.Node]) -> _Use | None:
         return None
     if operator(node.target) == "mean.dim":
         dims = node.args[1] if isinstance(node.args[1], list | tuple) else [node.args[1]]
-        if value.dim() != 4 or sorted(int(d) % 4 for d in dims) != [2, 3]:  # type: ignore[arg-type]
+        if value.dim() != 4 or sorted(int(d) % 4 for d in dims) != [2, 3]:
             return None
-    return _Use(data=[data])  # type: ignore[list-item]
+    return _Use(data=[data])
 
 
 def _curve(graph: _Graph, node: fx.Node, quantized: set[fx.Node]) -> _Use | None:
     if _value(node.args[0]) is None or _value(node) is None:
         return None
-    return _Use(data=[node.args[0]], result=not graph.ends_model(node))  # type: ignore[list-item]
+    return _Use(data=[node.args[0]], result=not graph.ends_model(node))
 
 
 def _normalised(graph: _Graph, node: fx.Node, quantized: set[fx.Node]) -> _Use | None:
@@ -416,7 +434,7 @@ def _normalised(graph: _Graph, node: fx.Node, quantized: set[fx.Node]) -> _Use |
 
 
 def _clamp(graph: _Graph, node: fx.Node, quantized: set[fx.Node]) -> _Use | None:
-    return _Use(shares=[node.args[0]]) if node.args[0] in quantized else None  # type: ignore[list-item]
+    return _Use(shares=[node.args[0]]) if node.args[0] in quantized else None
 
 
 def _move(graph: _Graph, node: fx.Node, quantized: set[fx.Node]) -> _Use | None:
@@ -429,7 +447,7 @@ def _move(graph: _Graph, node: fx.Node, quantized: set[fx.Node]) -> _Use | None:
 def _split(graph: _Graph, node: fx.Node, quantized: set[fx.Node]) -> _Use | None:
     if node.args[0] not in quantized:
         return None
-    return _Use(data=[node.args[0]], result=False)  # type: ignore[list-item]
+    return _Use(data=[node.args[0]], result=False)
 
 
 _Choice = Callable[[_Graph, fx.Node, set[fx.Node]], "_Use | None"]

@@ -71,7 +71,9 @@ def operator(target: object) -> str:
 
 
 def simple_name(target: object) -> str:
-    """``conv2d`` for ``torch.ops.aten.conv2d.default``, ``relu`` for ``relu_``."""
+    """``conv2d`` for ``torch.ops.aten.conv2d.default``, ``relu`` for ``relu_``, ``getitem`` for Python's."""
+    if hasattr(target, "__name__") and not hasattr(target, "_schema"):
+        return str(target.__name__)
     return operator(target).partition(".")[0].rstrip("_") or operator(target)
 
 

@@ -93,6 +93,9 @@ def quantize_program(
     with deterministic(), quiet():
         tensors, outputs = measure(prepared, converted, runs[:MEASURED_SAMPLES])
         exported = torch.export.export(converted, runs[0], strict=False)
+    for node in exported.graph.nodes:
+        # The history of a node holds addresses of this process, which would make two files of one model differ.
+        node.meta.pop("from_node", None)
     report = {
         "dtype": quantizer.dtype,
         "scale": quantizer.scale,
@@ -196,7 +199,7 @@ def _rename_weights(prepared: fx.GraphModule, converted: fx.GraphModule) -> None
             if not (isinstance(old, fx.Node) and isinstance(new, fx.Node)) or "dequantize" not in str(new.target):
                 continue
             while old.op == "call_module":
-                old = old.args[0]  # type: ignore[assignment]
+                old = old.args[0]
             if old.op != "get_attr":
                 continue
             base = re.sub(r"\W", "_", str(old.target))
@@ -411,9 +414,7 @@ def quantize_stage(
             keep_float=sorted(quantizer.keep_float),
             calibration=origin,
         )
-    figures = ", ".join(
-        "exact" if r["sqnr_db"] is None else f"{r['sqnr_db']:.1f} dB" for r in report["outputs"]
-    )
+    figures = ", ".join("exact" if r["sqnr_db"] is None else f"{r['sqnr_db']:.1f} dB" for r in report["outputs"])
     reporter.info(f"{dtype}, {len(samples)} calibration samples: SQNR of the outputs against float {figures}")
     return {
         **{key: report[key] for key in ("dtype", "scale", "samples", "calibration", "outputs")},
@@ -421,5 +422,3 @@ def quantize_stage(
         "weights": len(report["weights"]),
         "seconds": round(time.perf_counter() - start, 3),
     }
-
-

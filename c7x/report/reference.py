@@ -11,8 +11,8 @@ from c7x.errors import FormatError
 from c7x.workspace import Workspace
 
 
-def expected_outputs(ws: Workspace, count: int) -> list[np.ndarray]:
-    """The outputs that export recorded for the example inputs.
+def expected_outputs(ws: Workspace, count: int, folder: str = "expected") -> list[np.ndarray]:
+    """The outputs recorded for the example inputs: by export, or by quantize in ``expected_quantized``.
 
     Raises:
         WorkspaceError: one is missing.
@@ -20,7 +20,7 @@ def expected_outputs(ws: Workspace, count: int) -> list[np.ndarray]:
     """
     arrays = []
     for index in range(count):
-        path = ws.require(f"expected/output_{index}.npy")
+        path = ws.require(f"{folder}/output_{index}.npy")
         try:
             arrays.append(np.asarray(np.load(path, allow_pickle=False)))
         except (ValueError, EOFError, OSError) as error:
@@ -29,16 +29,17 @@ def expected_outputs(ws: Workspace, count: int) -> list[np.ndarray]:
 
 
 class Reference:
-    """The exported program of a build directory; needs torch.
+    """An exported program of a build directory, ``model.pt2`` or a quantised one; needs torch.
 
     Raises:
-        FormatError: model.pt2 is damaged.
+        FormatError: the file is damaged.
     """
 
-    def __init__(self, ws: Workspace) -> None:
+    def __init__(self, ws: Workspace, name: str = "model.pt2") -> None:
         import torch
+        import torch.ao.quantization.fx._decomposed  # registers the operators of quantised programs
 
-        path = ws.require("model.pt2")
+        path = ws.require(name)
         try:
             self.program = torch.export.load(path)
         except Exception as error:

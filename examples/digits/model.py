@@ -6,6 +6,7 @@ ones read the weights from build/digits.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,13 @@ def train() -> DigitNet:
         torch.set_num_threads(threads)
     net.eval()
     return net
+
+
+def calibration_inputs() -> Iterator[tuple[Tensor, ...]]:
+    """Training images, for ``c7x compile --quantize``."""
+    images = load_data()[0]
+    for batch in images.split(HELD_OUT):
+        yield (batch,)
 
 
 def make_model() -> tuple[nn.Module, tuple[Tensor, ...]]:

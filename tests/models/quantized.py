@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,22 @@ from tests.models.case import Made
 
 @dataclass(frozen=True, kw_only=True)
 class QuantizedCase:
-    """``module``: Relax with parameters bound as constants; ``simulation`` and ``floats``: outputs on ``inputs``."""
+    """``program``: with integers; ``simulation`` and ``floats``: outputs on ``inputs``; ``report``: quantize.json."""
 
-    module: Any
     program: torch.export.ExportedProgram
     inputs: list[np.ndarray]
     simulation: list[np.ndarray]
     floats: list[np.ndarray]
     report: dict[str, Any]
+
+    @cached_property
+    def module(self) -> Any:
+        """The program in Relax, parameters bound as constants."""
+        from c7x.frontend.importer import import_exported_program
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return import_exported_program(self.program)
 
 
 def quantize_model(
@@ -36,8 +45,7 @@ def quantize_model(
     keep_float: Collection[str] = (),
     samples: Collection[tuple[torch.Tensor, ...]] | None = None,
 ) -> QuantizedCase:
-    """Quantise (model, example inputs), calibrated on ``samples`` (default: the example inputs), and import it."""
-    from c7x.frontend.importer import import_exported_program
+    """Quantise (model, example inputs), calibrated on ``samples`` (default: the example inputs)."""
     from c7x.quantize.calibrate import InputSpec, deterministic
     from c7x.quantize.quantizer import C7xMMAQuantizer
     from c7x.quantize.stage import quantize_program
@@ -58,9 +66,7 @@ def quantize_model(
         with deterministic():
             simulation = _arrays(quantized.module(*inputs))
             floats = _arrays(model(*inputs))
-        module = import_exported_program(quantized.program)
     return QuantizedCase(
-        module=module,
         program=quantized.program,
         inputs=[x.numpy() for x in inputs],
         simulation=simulation,

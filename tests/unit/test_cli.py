@@ -22,7 +22,8 @@ from tests.unit.engine_stages import TABLE
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (
-    "compile", "export", "import", "codegen", "build", "run", "deploy", "compare", "bench", "inspect", "doctor", "version",
+    "compile", "export", "quantize", "import", "codegen", "build", "run", "deploy", "compare", "bench", "inspect",
+    "doctor", "version",
 )  # fmt: skip
 
 
@@ -120,8 +121,12 @@ def test_unknown_command_suggests_the_nearest() -> None:
         (["toolchain", "install", "notes.txt"], 2, "--accept-license"),
         (["toolchain", "install", "notes.txt", "--accept-license", "--sha256", "12"], 2, "64"),
         (["compile", "model.py", "--mode", "c7x_hots"], 6, "c7x_host"),
-        (["compile", "model.py", "--quantize", "int8"], 5, "float32 works"),
         (["compile", "model.py", "--quantize", "int4"], 2, "int8"),
+        (["compile", "model.py", "--quantize", "int8", "--quantize-scale", "log"], 2, "pow2"),
+        (["compile", "model.py", "--quantize", "int8", "--calibrate", "no.npz"], 2, "--calibrate data.npz"),
+        (["compile", "model.py", "--calibrate-random", "4"], 2, "--quantize"),
+        (["quantize", "model.py", "--dtype", "fp8"], 2, "int16"),
+        (["quantize", "nowhere"], 4, "make_model"),
         (["compile", "model.py", "--engine", "docker"], 5, "container"),
         (["compile", "model.py", "--engine", "podman"], 2, "docker"),
         (["import", "nowhere"], 7, "no build directory"),
