@@ -287,7 +287,7 @@ def _call_expression(program: Program, call: Call, addresses: Mapping[str, str],
         typed = [(program.buffer(name).type.c_type, addresses[program.storage(name).name]) for name in names]
         pointers.append([f"(void *){a}" if extern else f"({const}{c_type} *){a}" for c_type, a in typed])
     if extern:
-        arguments = FIRMWARE[call.kernel].arrange(*pointers, call.scalars)
+        arguments = FIRMWARE[call.kernel].arrange(pointers[0], pointers[1], call.scalars)
         return f"{call.kernel}({', '.join(arguments)})"
     if call.workspace is not None:
         pointers.append([f"(uint8_t *){addresses[call.workspace]}"])

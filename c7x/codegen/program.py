@@ -142,7 +142,11 @@ class Port:
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """A compiled model before addresses are known."""
+    """A compiled model before addresses are known.
+
+    ``float_between`` names the operators that compute real numbers after a quantised tensor and before another: what a
+    quantised model should not have.
+    """
 
     name: str
     inputs: tuple[Port, ...]
@@ -151,6 +155,7 @@ class Program:
     constants: tuple[Constant, ...]
     kernels: tuple[Kernel, ...]
     calls: tuple[Call, ...]
+    float_between: tuple[str, ...] = ()
 
     def buffer(self, name: str) -> Buffer:
         """The buffer called ``name``; KeyError when there is none."""

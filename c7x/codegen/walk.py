@@ -80,6 +80,7 @@ class _Walk:
         io = json.loads(str(attrs["c7x_io"])) if "c7x_io" in attrs else {}
         self.provenance_of_call = json.loads(str(attrs["c7x_calls"])) if "c7x_calls" in attrs else {}
         self.reasons = json.loads(str(attrs["c7x_reasons"])) if "c7x_reasons" in attrs else {}
+        self.float_between = tuple(json.loads(str(attrs["c7x_float_between"])) if "c7x_float_between" in attrs else ())
         self.provenance_of_node = json.loads(str(attrs["c7x_provenance"])) if "c7x_provenance" in attrs else {}
         inputs = []
         for index, param in enumerate(main.params):
@@ -260,12 +261,13 @@ class _Walk:
 
     def _firmware_call(self, kernel: FirmwareKernel, args: Sequence[Any]) -> None:
         """A kernel that the firmware exports: declared, called, never defined."""
-        attrs = next((json.loads(a.value) for a in args if isinstance(a, tvm.ir.StringImm)), {})
+        attrs: dict[str, Any] = next((json.loads(a.value) for a in args if isinstance(a, tvm.ir.StringImm)), {})
         inputs, outputs = self._operands([a for a in args if not isinstance(a, tvm.ir.StringImm)])
         types = [[self.buffers[n].type for n in names] for names in (inputs, outputs)]
         numbers = attrs.get("scalars", [])
         dtypes = [a.dtype for a in kernel.scalars]
-        wrong = kernel.mismatch(*[[t.dtype for t in ts] for ts in types], dtypes[: len(numbers)])
+        given = [[t.dtype for t in part] for part in types]
+        wrong = kernel.mismatch(given[0], given[1], dtypes[: len(numbers)])
         if wrong is not None or len(numbers) != len(dtypes):
             raise _unlowered(kernel.symbol, wrong or f"{kernel.symbol} takes {len(dtypes)} scalars, not {len(numbers)}")
         self._check_exported(kernel, outputs)
@@ -330,15 +332,17 @@ class _Walk:
                 macs=macs,
                 provenance=provenance,
                 scalars=scalars,
-                reason=reason or self._reason(kernel, provenance),
+                reason=reason or self._reason(kernel, outputs),
             )
         )
 
-    def _reason(self, kernel: Kernel, provenance: Provenance) -> str:
+    def _reason(self, kernel: Kernel, outputs: Sequence[str]) -> str:
         """Why a loop computes with real numbers in a quantised model; empty for everything else."""
         if kernel.backend != "tvm" or not computes_in_float(kernel):
             return ""
-        return next((self.reasons[n] for n in provenance.nodes if n in self.reasons), "")
+        results = [self.result_of_buffer.get(output, output) for output in outputs]
+        nodes = [n for r in results for n in self.provenance_of_call.get(r, {}).get("nodes", [r])]
+        return next((self.reasons[n] for n in nodes if n in self.reasons), "")
 
     def _provenance(self, outputs: Sequence[str]) -> Provenance:
         relax_ops: list[str] = []
@@ -378,6 +382,7 @@ class _Walk:
             constants=tuple(Constant(buffer=n, data=a) for n, a in self.constants.items() if n in used),
             kernels=tuple(self.kernels.values()),
             calls=tuple(self.calls),
+            float_between=self.float_between,
         )
 
 

@@ -16,7 +16,16 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from c7x.errors import UnsupportedError
-from c7x.graph.line import FIRMWARE_PREFIXES, KERNEL_PREFIX, dtype_of, load_origins, op_name, scalar_value, shape_of, straight_line
+from c7x.graph.line import (
+    FIRMWARE_PREFIXES,
+    KERNEL_PREFIX,
+    dtype_of,
+    load_origins,
+    op_name,
+    scalar_value,
+    shape_of,
+    straight_line,
+)
 
 #: TVM's operator pattern kOpaque.
 _OPAQUE = 8
@@ -158,6 +167,33 @@ def _round(bb: relax.BlockBuilder, call: Any) -> Any:
         call.args[0],
         primfunc_name_hint="round",
     )
+
+
+# --- quantisation -----------------------------------------------------------------------------------------------
+
+
+def _quantize(bb: relax.BlockBuilder, call: Any) -> Any:
+    """clip(rint(x / scale) + zero): halves to even, as PyTorch rounds; TVM's own loops round them away from zero."""
+    data, *params = call.args
+    axis = int(call.attrs.axis) % max(len(shape_of(data)), 1)
+    dtype = dtype_of(call)
+    numbers = [scalar_value(p) for p in params]
+    tensors = [p for p, number in zip(params, numbers, strict=True) if number is None]
+
+    def compute(x: te.Tensor, *given: te.Tensor) -> te.Tensor:
+        def element(*index: Any) -> Any:
+            left = iter(given)
+            scale, zero = (
+                tirx.const(float(number), x.dtype) if number is not None else next(left)(index[axis]).astype(x.dtype)
+                for number in numbers
+            )
+            whole = tirx.nearbyint(x(*index) / scale) + zero
+            low, high = (tirx.const(float(f(dtype).value), x.dtype) for f in (te.min_value, te.max_value))
+            return te.max(te.min(whole, high), low).astype(dtype)
+
+        return te.compute(x.shape, element, name="quantize", tag=topi.tag.ELEMWISE)
+
+    return bb.call_te(compute, data, *tensors, primfunc_name_hint="quantize")
 
 
 # --- arithmetic -------------------------------------------------------------------------------------------------
@@ -320,6 +356,7 @@ LEGALIZE: dict[str, LegalizeFunc] = {
     "relax.nn.avg_pool2d": _avg_pool,
     "relax.nn.avg_pool3d": _avg_pool,
     "relax.nn.relu6": _relu6,
+    "relax.quantize": _quantize,
     "relax.round": _round,
     "relax.multiply": _multiply,
     "relax.cumsum": _scan(lambda a, b: a + b, 0, "cumsum"),

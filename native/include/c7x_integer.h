@@ -37,15 +37,14 @@ typedef int16_t c7x_i16x16 __attribute__((vector_size(32)));
 #define C7X_MADD(x, w) ((c7x_i32x8)__builtin_ia32_pmaddwd256((c7x_i16x16)(x), (c7x_i16x16)(w)))
 #elif defined(__SSE2__) && C7X_HAS(__builtin_ia32_pmaddwd128)
 typedef int16_t c7x_i16x8 __attribute__((vector_size(16)));
-typedef int32_t c7x_i32x4 __attribute__((vector_size(16)));
+/* Through memory: compilers take a vector of 32 bytes apart anyway, and shuffles of it lane by lane. */
 C7X_INLINE c7x_i32x8 c7x_madd(c7x_i32x8 x, c7x_i32x8 w) {
-  c7x_i16x8 xs[2], ws[2];
-  c7x_i32x4 sums[2];
+  c7x_i16x8 xs[2], ws[2], sums[2];
   c7x_i32x8 sum;
   memcpy(xs, &x, 32);
   memcpy(ws, &w, 32);
-  sums[0] = (c7x_i32x4)__builtin_ia32_pmaddwd128(xs[0], ws[0]);
-  sums[1] = (c7x_i32x4)__builtin_ia32_pmaddwd128(xs[1], ws[1]);
+  sums[0] = (c7x_i16x8)__builtin_ia32_pmaddwd128(xs[0], ws[0]);
+  sums[1] = (c7x_i16x8)__builtin_ia32_pmaddwd128(xs[1], ws[1]);
   memcpy(&sum, sums, 32);
   return sum;
 }
@@ -92,52 +91,47 @@ C7X_INLINE c7x_i32x8 c7x_mul16(c7x_i32x8 sum, c7x_i32x8 x, c7x_i32x8 w) {
 #endif
 }
 
-/* ---- lanes from and to narrow integers ---- */
+/* ---- lanes from and to bytes ---- */
 
-#if defined(__C7000__) || !C7X_HAS(__builtin_convertvector)
+/* Eight bytes with their signs. */
 C7X_INLINE c7x_i32x8 c7x_widen8(const int8_t *p) {
+#if defined(__AVX2__) && C7X_HAS(__builtin_ia32_pmovsxbd256)
+  typedef int64_t i64x2 __attribute__((vector_size(16)));
+  typedef char bytes16 __attribute__((vector_size(16)));
+  int64_t bits;
+  memcpy(&bits, p, 8);
+  return (c7x_i32x8)__builtin_ia32_pmovsxbd256((bytes16)(i64x2){bits, 0});
+#else
   int32_t v[8];
   for (int32_t i = 0; i < 8; ++i) v[i] = p[i];
   return c7x_load8i(v);
+#endif
 }
-C7X_INLINE c7x_i32x8 c7x_widen16(const int16_t *p) {
-  int32_t v[8];
-  for (int32_t i = 0; i < 8; ++i) v[i] = p[i];
-  return c7x_load8i(v);
-}
+
+/* The lanes, each within -128..127, as eight bytes. */
 C7X_INLINE void c7x_narrow8(int8_t *p, c7x_i32x8 x) {
+#if defined(__AVX512VL__) && C7X_HAS(__builtin_convertvector)
+  typedef int8_t bytes8 __attribute__((vector_size(8)));
+  typedef int32_t words8 __attribute__((vector_size(32)));
+  const bytes8 v = __builtin_convertvector((words8)x, bytes8);
+  memcpy(p, &v, 8);
+#elif defined(__SSE2__) && C7X_HAS(__builtin_ia32_packssdw128) && C7X_HAS(__builtin_ia32_packsswb128)
+  typedef int32_t words4 __attribute__((vector_size(16)));
+  typedef int16_t shorts8 __attribute__((vector_size(16)));
+  typedef int64_t i64x2 __attribute__((vector_size(16)));
+  words4 v[2];
+  shorts8 half;
+  int64_t bits;
+  memcpy(v, &x, 32);
+  half = (shorts8)__builtin_ia32_packssdw128(v[0], v[1]);
+  bits = ((i64x2)__builtin_ia32_packsswb128(half, half))[0];
+  memcpy(p, &bits, 8);
+#else
   int32_t v[8];
   c7x_store8i(v, x);
   for (int32_t i = 0; i < 8; ++i) p[i] = (int8_t)v[i];
-}
-C7X_INLINE void c7x_narrow16(int16_t *p, c7x_i32x8 x) {
-  int32_t v[8];
-  c7x_store8i(v, x);
-  for (int32_t i = 0; i < 8; ++i) p[i] = (int16_t)v[i];
-}
-#else
-typedef int8_t c7x_bytes8 __attribute__((vector_size(8)));
-typedef int16_t c7x_shorts8 __attribute__((vector_size(16)));
-typedef int32_t c7x_words8 __attribute__((vector_size(32)));
-C7X_INLINE c7x_i32x8 c7x_widen8(const int8_t *p) {
-  c7x_bytes8 v;
-  memcpy(&v, p, 8);
-  return (c7x_i32x8)__builtin_convertvector(v, c7x_words8);
-}
-C7X_INLINE c7x_i32x8 c7x_widen16(const int16_t *p) {
-  c7x_shorts8 v;
-  memcpy(&v, p, 16);
-  return (c7x_i32x8)__builtin_convertvector(v, c7x_words8);
-}
-C7X_INLINE void c7x_narrow8(int8_t *p, c7x_i32x8 x) {
-  const c7x_bytes8 v = __builtin_convertvector((c7x_words8)x, c7x_bytes8);
-  memcpy(p, &v, 8);
-}
-C7X_INLINE void c7x_narrow16(int16_t *p, c7x_i32x8 x) {
-  const c7x_shorts8 v = __builtin_convertvector((c7x_words8)x, c7x_shorts8);
-  memcpy(p, &v, 16);
-}
 #endif
+}
 
 C7X_INLINE int32_t c7x_clamp_i32(int32_t v, int32_t low, int32_t high) { return v < low ? low : (v > high ? high : v); }
 C7X_INLINE int64_t c7x_clamp_i64(int64_t v, int64_t low, int64_t high) { return v < low ? low : (v > high ? high : v); }

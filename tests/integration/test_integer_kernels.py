@@ -28,11 +28,26 @@ def full(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.nda
 
 
 def conv(
-    rng: np.random.Generator, *, n: int = 1, h: int = 8, w: int = 8, c: int = 8, o: int = 8, k: tuple[int, int] = (3, 3),
-    strides: tuple[int, int] = (1, 1), padding: tuple[int, int, int, int] = (0, 0, 0, 0),
-    dilation: tuple[int, int] = (1, 1), groups: int = 1, x_zero: int = 0, y_zero: int = 0, low: int | None = None,
-    high: int | None = None, dtype: str = "int8", large: bool = False, extreme: bool = False,
-) -> Case:  # fmt: skip
+    rng: np.random.Generator,
+    *,
+    n: int = 1,
+    h: int = 8,
+    w: int = 8,
+    c: int = 8,
+    o: int = 8,
+    k: tuple[int, int] = (3, 3),
+    strides: tuple[int, int] = (1, 1),
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0),
+    dilation: tuple[int, int] = (1, 1),
+    groups: int = 1,
+    x_zero: int = 0,
+    y_zero: int = 0,
+    low: int | None = None,
+    high: int | None = None,
+    dtype: str = "int8",
+    large: bool = False,
+    extreme: bool = False,
+) -> Case:
     top, left, bottom, right = padding
     oh = (h + top + bottom - (k[0] - 1) * dilation[0] - 1) // strides[0] + 1
     ow = (w + left + right - (k[1] - 1) * dilation[1] - 1) // strides[1] + 1
@@ -48,17 +63,25 @@ def conv(
     return Case(
         op="c7x.qconv2d",
         attrs={
-            "strides": list(strides), "padding": list(padding), "dilation": list(dilation), "groups": groups,
-            "x_zero": x_zero, "y_zero": y_zero, "low": limits.min if low is None else low,
+            "strides": list(strides),
+            "padding": list(padding),
+            "dilation": list(dilation),
+            "groups": groups,
+            "x_zero": x_zero,
+            "y_zero": y_zero,
+            "low": limits.min if low is None else low,
             "high": limits.max if high is None else high,
         },
         inputs=(
-            data, weight, bias.astype("int32" if dtype == "int8" else "int64"),
-            np.array([m for m, _ in pairs], "int32"), np.array([s for _, s in pairs], "int32"),
+            data,
+            weight,
+            bias.astype("int32" if dtype == "int8" else "int64"),
+            np.array([m for m, _ in pairs], "int32"),
+            np.array([s for _, s in pairs], "int32"),
         ),
         outputs=(TensorType(dtype=dtype, shape=(n, oh, ow, o)),),
         constants=(1, 2, 3, 4),
-    )  # fmt: skip
+    )
 
 
 def pair(rng: np.random.Generator, op: str, shape: tuple[int, ...], dtype: str, **attrs: Any) -> Case:
@@ -136,33 +159,56 @@ def other_cases(rng: np.random.Generator) -> list[Case]:
         multiplier, shift = multiplier_and_shift(0.01 if dtype == "int8" else 1 / 40000)
         cases.append(pair(rng, "c7x.qmul", shape, dtype, mul=multiplier, shift=shift))
         cases.append(
-            pair(rng, "c7x.qmul", shape, dtype, mul=multiplier, shift=shift, inner=shape[1] * shape[2], channels=shape[3])
+            pair(
+                rng, "c7x.qmul", shape, dtype, mul=multiplier, shift=shift, inner=shape[1] * shape[2], channels=shape[3]
+            )
         )
         for include in (False, True):
             cases.append(
                 pool(
-                    rng, "c7x.qavg_pool2d", (shape[0], 7, 9, shape[3]), dtype, pool=[3, 3], strides=[2, 2],
-                    padding=[1, 1, 1, 1], include_pad=include,
-                )  # fmt: skip
+                    rng,
+                    "c7x.qavg_pool2d",
+                    (shape[0], 7, 9, shape[3]),
+                    dtype,
+                    pool=[3, 3],
+                    strides=[2, 2],
+                    padding=[1, 1, 1, 1],
+                    include_pad=include,
+                )
             )
         cases.append(
             pool(
-                rng, "c7x.qmax_pool2d", (shape[0], 7, 9, shape[3]), dtype, pool=[3, 2], strides=[2, 1], padding=[1, 0, 1, 1]
+                rng,
+                "c7x.qmax_pool2d",
+                (shape[0], 7, 9, shape[3]),
+                dtype,
+                pool=[3, 2],
+                strides=[2, 1],
+                padding=[1, 0, 1, 1],
             )
         )
     data = np.arange(256, dtype=np.uint8).view(np.int8)
     entries = table_of(lambda x: np.clip(np.rint(x * 0.3) - 4, -128, 127))
     cases.append(
-        Case(op="c7x.qtable", attrs={"name": "scale"}, inputs=(data, entries),
-             outputs=(TensorType(dtype="int8", shape=(256,)),), constants=(1,))
-    )  # fmt: skip
+        Case(
+            op="c7x.qtable",
+            attrs={},
+            inputs=(data, entries),
+            outputs=(TensorType(dtype="int8", shape=(256,)),),
+            constants=(1,),
+        )
+    )
     for channels, inner in ((5, 1), (3, 7)):
         shape = (2, channels, inner)
         cases.append(
-            Case(op="c7x.qtable", attrs={"name": "slope", "channels": channels, "inner": inner},
-                 inputs=(full(rng, shape, "int8"), full(rng, (channels, 256), "int8")),
-                 outputs=(TensorType(dtype="int8", shape=shape),), constants=(1,))
-        )  # fmt: skip
+            Case(
+                op="c7x.qtable",
+                attrs={"channels": channels, "inner": inner},
+                inputs=(full(rng, shape, "int8"), full(rng, (channels, 256), "int8")),
+                outputs=(TensorType(dtype="int8", shape=shape),),
+                constants=(1,),
+            )
+        )
     return cases
 
 
@@ -173,14 +219,18 @@ def matrix_cases(rng: np.random.Generator) -> list[Case]:
     ):
         limits = np.iinfo(dtype)
         multiplier, shift = multiplier_and_shift(0.9 / (limits.max * np.sqrt(k)))
-        zeros = {"a_zero": -5, "b_zero": 17, "y_zero": -2} if dtype == "int8" else dict.fromkeys(("a_zero", "b_zero"), 0)
+        zeros = (
+            {"a_zero": -5, "b_zero": 17, "y_zero": -2} if dtype == "int8" else dict.fromkeys(("a_zero", "b_zero"), 0)
+        )
         attrs = {"y_zero": 0, **zeros, "mul": multiplier, "shift": shift, "low": limits.min, "high": limits.max}
         b = full(rng, (1 if shared else batch, *((n, k) if transpose else (k, n))), dtype)
         cases.append(
             Case(
-                op="c7x.qbatch_matmul", attrs={**attrs, "transpose_b": transpose},
-                inputs=(full(rng, (batch, m, k), dtype), b), outputs=(TensorType(dtype=dtype, shape=(batch, m, n)),),
-            )  # fmt: skip
+                op="c7x.qbatch_matmul",
+                attrs={**attrs, "transpose_b": transpose},
+                inputs=(full(rng, (batch, m, k), dtype), b),
+                outputs=(TensorType(dtype=dtype, shape=(batch, m, n)),),
+            )
         )
     return cases
 
@@ -198,9 +248,12 @@ def test_rows_are_within_one_of_float(dtype: str, tmp_path: Path) -> None:
     soft = Case(op="c7x.qsoftmax", attrs={**common, **view, "y_scale": 1 / limits.max}, inputs=(data,), outputs=out)
     weight, bias = rng.standard_normal((2, 80)).astype(np.float32)
     norm = Case(
-        op="c7x.qlayer_norm", attrs={**common, "outer": 3, "norm": 80, "epsilon": 1e-5, "y_scale": 5 / limits.max},
-        inputs=(data, weight, bias), outputs=out, constants=(1, 2),
-    )  # fmt: skip
+        op="c7x.qlayer_norm",
+        attrs={**common, "outer": 3, "norm": 80, "epsilon": 1e-5, "y_scale": 5 / limits.max},
+        inputs=(data, weight, bias),
+        outputs=out,
+        constants=(1, 2),
+    )
     kernels = [soft.generate(), norm.generate()]
     library = harness.compile_kernels(kernels, tmp_path, headers=(harness.HEADER, INTEGER))
     x = data.astype(np.float64) * scale

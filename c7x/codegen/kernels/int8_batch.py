@@ -1,8 +1,9 @@
 """Products of two quantised matrices that are both known at run time only (attention), by the contract of
 ``int8_common``: sum over k of (a - a_zero) * (b - b_zero).
 
-int8: both are copied into the order of the instructions for four products, a as a + 128 without a sign; what the offsets
-add is taken out per row and per column, whose sums are made while copying. int16 sums are 64 bits wide, in plain loops.
+int8: both are copied into the order of the instructions for four products, a as a + 128 without a sign; what the
+offsets add is taken out per row and per column, whose sums are made while copying. int16 sums are 64 bits wide, in
+plain loops.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ _BODY = """\
       const int32_t count = n < @N@ - 8 ? 8 : @N@ - n;
       for (int32_t tile = 0; tile < @M@; tile += @ROWS@) {
         const int32_t m = tile < @LAST@ ? tile : @LAST@;
-        @SYMBOL@_tile(rows_of_a + m * @DEPTH@, panels + (n / 8) * @PANEL@, rows + m, columns + n, y + m * @N@ + n, count);
+        @SYMBOL@_tile(rows_of_a + m * @DEPTH@, panels + (n / 8) * @PANEL@, rows + m, columns + n, y + m * @N@ + n,
+                      count);
       }
     }
   }
@@ -122,24 +124,45 @@ def generate(
     at_rows = at_panels + align64(panels * steps * 32)
     at_columns = at_rows + align64(4 * m)
     values: dict[str, Any] = {
-        "BATCH": batch, "M": m, "N": n, "K": k, "DEPTH": 4 * steps, "STEPS": steps, "PANEL": steps * 32,
-        "PANEL_BYTES": panels * steps * 32, "COLUMNS": panels * LANES, "ROWS": rows, "LAST": m - rows,
-        "A_SIZE": m * k, "B_STEP": 0 if inputs[1].type.shape[0] == 1 else n * k, "Y_SIZE": m * n,
-        "B_INDEX": f"n * {k} + k" if attrs["transpose_b"] else f"k * {n} + n", "A_ZERO": attrs["a_zero"],
-        "B_ZERO": attrs["b_zero"], "Y_ZERO": attrs["y_zero"], "LOW": attrs["low"], "HIGH": attrs["high"],
-        "MUL": attrs["mul"], "SHIFT": attrs["shift"], "AT_PANELS": at_panels, "AT_ROWS": at_rows,
+        "BATCH": batch,
+        "M": m,
+        "N": n,
+        "K": k,
+        "DEPTH": 4 * steps,
+        "STEPS": steps,
+        "PANEL": steps * 32,
+        "PANEL_BYTES": panels * steps * 32,
+        "COLUMNS": panels * LANES,
+        "ROWS": rows,
+        "LAST": m - rows,
+        "A_SIZE": m * k,
+        "B_STEP": 0 if inputs[1].type.shape[0] == 1 else n * k,
+        "Y_SIZE": m * n,
+        "B_INDEX": f"n * {k} + k" if attrs["transpose_b"] else f"k * {n} + n",
+        "A_ZERO": attrs["a_zero"],
+        "B_ZERO": attrs["b_zero"],
+        "Y_ZERO": attrs["y_zero"],
+        "LOW": attrs["low"],
+        "HIGH": attrs["high"],
+        "MUL": attrs["mul"],
+        "SHIFT": attrs["shift"],
+        "AT_PANELS": at_panels,
+        "AT_ROWS": at_rows,
         "AT_COLUMNS": at_columns,
-    }  # fmt: skip
+    }
     macs = batch * m * n * k
     if outputs[0].dtype == "int16":
         text = fill(_WIDE, values)
         return finish(
-            functions="", body=[line[2:] for line in text.splitlines()], inputs=inputs, outputs=outputs, packed={},
-            macs=macs, name_hint="qbatch_matmul_i16",
-        )  # fmt: skip
-    dots = "".join(
-        f"    s{r} = c7x_dot4(s{r}, c7x_splat4b(a + {r * 4 * steps} + 4 * k), b);\n" for r in range(rows)
-    )
+            functions="",
+            body=[line[2:] for line in text.splitlines()],
+            inputs=inputs,
+            outputs=outputs,
+            packed={},
+            macs=macs,
+            name_hint="qbatch_matmul_i16",
+        )
+    dots = "".join(f"    s{r} = c7x_dot4(s{r}, c7x_splat4b(a + {r * 4 * steps} + 4 * k), b);\n" for r in range(rows))
     zero = f" + c7x_splat8i({attrs['y_zero']})" if attrs["y_zero"] else ""
     stores = "".join(
         f"  c7x_narrow8(lanes, c7x_clamp8i(c7x_requantize8(s{r} + c7x_splat8i(rows[{r}]), multiplier, shift){zero}, "
@@ -149,11 +172,21 @@ def generate(
     tile = fill(
         _TILE,
         {
-            **values, "MULS": ", ".join([str(attrs["mul"])] * 8), "SHIFTS": ", ".join([str(attrs["shift"])] * 8),
-            "STARTS": ", ".join(f"s{r} = start" for r in range(rows)), "DOTS": dots, "STORES": stores,
+            **values,
+            "MULS": ", ".join([str(attrs["mul"])] * 8),
+            "SHIFTS": ", ".join([str(attrs["shift"])] * 8),
+            "STARTS": ", ".join(f"s{r} = start" for r in range(rows)),
+            "DOTS": dots,
+            "STORES": stores,
         },
-    )  # fmt: skip
+    )
     return finish(
-        functions=tile, body=[line[2:] for line in fill(_BODY, values).splitlines()], inputs=inputs, outputs=outputs,
-        packed={}, workspace_bytes=at_columns + align64(4 * panels * LANES), macs=macs, name_hint="qbatch_matmul",
-    )  # fmt: skip
+        functions=tile,
+        body=[line[2:] for line in fill(_BODY, values).splitlines()],
+        inputs=inputs,
+        outputs=outputs,
+        packed={},
+        workspace_bytes=at_columns + align64(4 * panels * LANES),
+        macs=macs,
+        name_hint="qbatch_matmul",
+    )

@@ -48,20 +48,17 @@ def fill(template: str, values: Mapping[str, Any]) -> str:
     return template
 
 
-def narrow(dtype: str) -> str:
-    """The helper that stores eight lanes."""
-    return {"int8": "c7x_narrow8", "int16": "c7x_narrow16"}[dtype]
-
-
-def widen(dtype: str) -> str:
-    """The helper that loads eight lanes."""
-    return {"int8": "c7x_widen8", "int16": "c7x_widen16"}[dtype]
-
-
 def finish(
-    *, functions: str, body: Sequence[str], inputs: Sequence[Operand], outputs: Sequence[TensorType],
-    packed: Mapping[int, np.ndarray], workspace_bytes: int = 0, macs: int = 0, name_hint: str,
-) -> GeneratedKernel:  # fmt: skip
+    *,
+    functions: str,
+    body: Sequence[str],
+    inputs: Sequence[Operand],
+    outputs: Sequence[TensorType],
+    packed: Mapping[int, np.ndarray],
+    workspace_bytes: int = 0,
+    macs: int = 0,
+    name_hint: str,
+) -> GeneratedKernel:
     """The kernel whose statements are ``body``; packed constants replace the types of their operands."""
     types = tuple(array_type(packed[i]) if i in packed else operand.type for i, operand in enumerate(inputs))
     head = signature(types, tuple(outputs), workspace=workspace_bytes > 0)

@@ -2,12 +2,12 @@
 
 A strip of the image is copied with its padding into the workspace: bytes as x + 128, without a sign, since that is what
 the instructions for four products take, and the 128 is taken out of the bias at compile time. A tile is a few pixels of
-the output by one or two vectors of eight channels; the weights of a panel of channels stand in the order in which a tile
-reads them. Pixels of a tile need not be neighbours: a table holds where the window of each output pixel starts, so no
-width of image leaves part of a tile empty.
+the output by one or two vectors of eight channels; the weights of a panel of channels stand in the order in which a
+tile reads them. Pixels of a tile need not be neighbours: a table holds where the window of each output pixel starts, so
+no width of image leaves part of a tile empty.
 
-int16 weights are split, w = 256 * high + low with both in -128..128, so that up to 256 products fit an int32; every such
-run is added to sums of 64 bits.
+int16 weights are split, w = 256 * high + low with both in -128..128, so that up to 256 products fit an int32; every
+such run is added to sums of 64 bits.
 """
 
 from __future__ import annotations
@@ -148,11 +148,26 @@ def _shape(attrs: Mapping[str, Any], inputs: Sequence[Operand], output: TensorTy
     o, _, kh, kw = inputs[1].type.shape
     _, oh, ow, _ = output.shape
     return QConv(
-        dtype=inputs[0].type.dtype, n=n, h=h, w=w, c=c, o=o, oh=oh, ow=ow, kh=kh, kw=kw,
-        stride=(attrs["strides"][0], attrs["strides"][1]), top=attrs["padding"][0], left=attrs["padding"][1],
-        dilation=(attrs["dilation"][0], attrs["dilation"][1]), groups=attrs["groups"],
-        x_zero=attrs["x_zero"], y_zero=attrs["y_zero"], low=attrs["low"], high=attrs["high"],
-    )  # fmt: skip
+        dtype=inputs[0].type.dtype,
+        n=n,
+        h=h,
+        w=w,
+        c=c,
+        o=o,
+        oh=oh,
+        ow=ow,
+        kh=kh,
+        kw=kw,
+        stride=(attrs["strides"][0], attrs["strides"][1]),
+        top=attrs["padding"][0],
+        left=attrs["padding"][1],
+        dilation=(attrs["dilation"][0], attrs["dilation"][1]),
+        groups=attrs["groups"],
+        x_zero=attrs["x_zero"],
+        y_zero=attrs["y_zero"],
+        low=attrs["low"],
+        high=attrs["high"],
+    )
 
 
 def pack_weights(s: QConv, weights: np.ndarray) -> np.ndarray:
@@ -227,10 +242,19 @@ def _pad_function(s: QConv, rows: int) -> str:
         sides += f"    for (int32_t j = {row - right}; j < {row}; ++j) d[j] = {zero};\n"
     narrow_data = s.dtype == "int8"
     values = {
-        "SIDES": sides, "ROWS": rows, "TOP": s.top, "ROW": row, "IMAGE_ROW": s.w * s.c, "H": s.h, "ZERO": zero,
-        "COLS": cols * s.c, "LEFT": left * s.c, "TYPE": "int8_t" if narrow_data else "int16_t",
-        "WIDE": "uint8_t" if narrow_data else "int16_t", "FLIP": " ^ 0x80" if narrow_data else "",
-    }  # fmt: skip
+        "SIDES": sides,
+        "ROWS": rows,
+        "TOP": s.top,
+        "ROW": row,
+        "IMAGE_ROW": s.w * s.c,
+        "H": s.h,
+        "ZERO": zero,
+        "COLS": cols * s.c,
+        "LEFT": left * s.c,
+        "TYPE": "int8_t" if narrow_data else "int16_t",
+        "WIDE": "uint8_t" if narrow_data else "int16_t",
+        "FLIP": " ^ 0x80" if narrow_data else "",
+    }
     return fill(_PAD, values)
 
 
@@ -294,10 +318,7 @@ def _tile_int8(s: QConv, pixels: int, row: int, vector_shift: bool) -> str:
     block = ["c7x_i32x8 x;"]
     for u in range(unroll):
         at = f"at + {4 * u}" if u else "at"
-        block += [
-            f"const c7x_i32x8 w{u}_{v} = c7x_load32b(w + {(u * s.vectors + v) * 32});"
-            for v in vectors
-        ]
+        block += [f"const c7x_i32x8 w{u}_{v} = c7x_load32b(w + {(u * s.vectors + v) * 32});" for v in vectors]
         for p in range(pixels):
             block.append(f"x = c7x_splat4b(x{p} + {at});")
             block += [f"a{p}_{v} = c7x_dot4(a{p}_{v}, x, w{u}_{v});" for v in vectors]
@@ -454,16 +475,25 @@ def generate(
         body.append(f"    const int32_t count = panel == {s.panels - 1} ? {last} : {s.panel};")
     out = f"out0 + ((n * {s.oh} + first) * {s.ow} + at) * {s.o} + g * {s.og} + panel * {s.panel}"
     args = [
-        f"image + g * {s.cg}" if s.groups > 1 else "image", "table + at",
-        f"in1 + (g * {s.panels} + panel) * {per_panel}", "in2 + channel", "in3 + channel", "in4 + channel", out,
+        f"image + g * {s.cg}" if s.groups > 1 else "image",
+        "table + at",
+        f"in1 + (g * {s.panels} + panel) * {per_panel}",
+        "in2 + channel",
+        "in3 + channel",
+        "in4 + channel",
+        out,
         *(["count"] if partial else []),
-    ]  # fmt: skip
+    ]
     body += [
         f"    for (int32_t tile = 0; tile < {pixels_of_strip}; tile += {pixels}) {{",
         f"      const int32_t at = tile < {pixels_of_strip - pixels} ? tile : {pixels_of_strip - pixels};",
         f"      @SYMBOL@_tile({', '.join(args)});",
-        "    }", "  }", "  }", "}", "}",
-    ]  # fmt: skip
+        "    }",
+        "  }",
+        "  }",
+        "}",
+        "}",
+    ]
     packed = {
         1: pack_weights(s, weights),
         2: per_channel(s, _bias(s, weights, bias)),
@@ -472,6 +502,12 @@ def generate(
     }
     assert math.prod(packed[1].shape) == per_panel * s.panels * s.groups
     return finish(
-        functions=functions, body=body, inputs=inputs, outputs=outputs, packed=packed, workspace_bytes=workspace,
-        macs=s.macs, name_hint=name_hint(s),
-    )  # fmt: skip
+        functions=functions,
+        body=body,
+        inputs=inputs,
+        outputs=outputs,
+        packed=packed,
+        workspace_bytes=workspace,
+        macs=s.macs,
+        name_hint=name_hint(s),
+    )

@@ -69,10 +69,25 @@ def _geometry(attrs: Mapping[str, Any], inputs: Sequence[Operand], output: Tenso
     (sh, sw), (dh, dw) = attrs["strides"], attrs["dilation"]
     top, left = attrs["padding"][:2]
     return {
-        "N": n, "H": h, "W": w, "C": c, "KH": kh, "KW": kw, "OH": oh, "OW": ow, "SH": sh, "SW": sw, "DH": dh, "DW": dw,
-        "TOP": top, "LEFT": left, "X_ZERO": attrs["x_zero"], "Y_ZERO": attrs["y_zero"], "LOW": attrs["low"],
+        "N": n,
+        "H": h,
+        "W": w,
+        "C": c,
+        "KH": kh,
+        "KW": kw,
+        "OH": oh,
+        "OW": ow,
+        "SH": sh,
+        "SW": sw,
+        "DH": dh,
+        "DW": dw,
+        "TOP": top,
+        "LEFT": left,
+        "X_ZERO": attrs["x_zero"],
+        "Y_ZERO": attrs["y_zero"],
+        "LOW": attrs["low"],
         "HIGH": attrs["high"],
-    }  # fmt: skip
+    }
 
 
 def _name(g: Mapping[str, int], wide: bool) -> str:
@@ -139,9 +154,12 @@ def _tile(g: Mapping[str, int], outputs: int, row: int) -> str:
 
 
 def _lanes(
-    g: Mapping[str, int], inputs: Sequence[Operand], outputs: Sequence[TensorType], packed: Mapping[int, np.ndarray],
+    g: Mapping[str, int],
+    inputs: Sequence[Operand],
+    outputs: Sequence[TensorType],
+    packed: Mapping[int, np.ndarray],
     macs: int,
-) -> GeneratedKernel:  # fmt: skip
+) -> GeneratedKernel:
     padded_w = (g["OW"] - 1) * g["SW"] + (g["KW"] - 1) * g["DW"] + 1
 
     def strip_h(rows: int) -> int:
@@ -160,10 +178,15 @@ def _lanes(
         functions += fill(
             _PAD,
             {
-                **g, "ROWS": strip_h(rows), "ROW": row, "ZERO": g["X_ZERO"], "IMAGE_ROW": g["W"] * g["C"],
-                "LEFT": left * g["C"], "COLS": cols * g["C"],
+                **g,
+                "ROWS": strip_h(rows),
+                "ROW": row,
+                "ZERO": g["X_ZERO"],
+                "IMAGE_ROW": g["W"] * g["C"],
+                "LEFT": left * g["C"],
+                "COLS": cols * g["C"],
             },
-        )  # fmt: skip
+        )
     image = f"in0 + n * {g['H'] * g['W'] * g['C']}"
     body = [
         f"for (int32_t n = 0; n < {g['N']}; ++n) {{",
@@ -183,9 +206,18 @@ def _lanes(
         f"      const int32_t x = tile < {g['OW'] - tile} ? tile : {g['OW'] - tile};",
         f"      const int32_t at = ((n * {g['OH']} + first + y) * {g['OW']} + x) * {g['C']};",
         f"      @SYMBOL@_tile(source + y * {g['SH'] * row} + x * {g['SW'] * g['C']}, in1, in2, in3, in4, out0 + at);",
-        "    }", "  }", "}", "}",
-    ]  # fmt: skip
+        "    }",
+        "  }",
+        "}",
+        "}",
+    ]
     return finish(
-        functions=functions, body=body, inputs=inputs, outputs=outputs, packed=packed, workspace_bytes=workspace,
-        macs=macs, name_hint=_name(g, False),
-    )  # fmt: skip
+        functions=functions,
+        body=body,
+        inputs=inputs,
+        outputs=outputs,
+        packed=packed,
+        workspace_bytes=workspace,
+        macs=macs,
+        name_hint=_name(g, False),
+    )

@@ -50,9 +50,7 @@ def generate_table(
             f"  for (int32_t i = o * {inner}; i < (o + 1) * {inner}; ++i) out0[i] = table[(uint8_t)in0[i]];",
             "}",
         ]
-    return finish(
-        functions="", body=body, inputs=inputs, outputs=outputs, packed={}, name_hint=f"qtable_{attrs['name']}"
-    )
+    return finish(functions="", body=body, inputs=inputs, outputs=outputs, packed={}, name_hint="qtable")
 
 
 def supports_pair(attrs: Mapping[str, Any], inputs: Sequence[Operand], outputs: Sequence[TensorType]) -> str | None:
@@ -68,9 +66,7 @@ def supports_pair(attrs: Mapping[str, Any], inputs: Sequence[Operand], outputs: 
     return None
 
 
-def _view(
-    attrs: Mapping[str, Any], inputs: Sequence[Operand], outputs: Sequence[TensorType]
-) -> tuple[int, int, int]:
+def _view(attrs: Mapping[str, Any], inputs: Sequence[Operand], outputs: Sequence[TensorType]) -> tuple[int, int, int]:
     """[outer, inner, channels]: the second operand is [outer, channels], repeated along the middle."""
     if "inner" not in attrs:
         return 1, 1, outputs[0].numel
@@ -101,13 +97,19 @@ def generate_add(
     """The function for a ``c7x.qadd`` call: two tensors of one shape."""
     dtype = outputs[0].dtype
     half = 1 << (attrs["shift"] - 1)
-    values = {key.upper(): attrs[key] for key in ("a_zero", "b_zero", "a_mul", "b_mul", "y_zero", "low", "high", "shift")}
+    values = {
+        key.upper(): attrs[key] for key in ("a_zero", "b_zero", "a_mul", "b_mul", "y_zero", "low", "high", "shift")
+    }
     template = _ADD8 if dtype == "int8" else _ADD16
     text = fill(template, {**values, "N": outputs[0].numel, "HALF": half if dtype == "int8" else f"INT64_C({half})"})
     return finish(
-        functions="", body=[line[2:] for line in text.splitlines()], inputs=inputs, outputs=outputs, packed={},
+        functions="",
+        body=[line[2:] for line in text.splitlines()],
+        inputs=inputs,
+        outputs=outputs,
+        packed={},
         name_hint="qadd" if dtype == "int8" else "qadd_i16",
-    )  # fmt: skip
+    )
 
 
 _MUL = """\
@@ -157,17 +159,23 @@ def generate_mul(
     values |= {"OUTER": outer, "INNER": inner, "C": channels, "TYPE": outputs[0].c_type}
     if dtype == "int8" and channels >= 8 and shift >= 31:
         values |= {
-            "LAST": channels - 8, "MULS": ", ".join([str(multiplier)] * 8), "SHIFTS": ", ".join([str(shift)] * 8),
-        }  # fmt: skip
+            "LAST": channels - 8,
+            "MULS": ", ".join([str(multiplier)] * 8),
+            "SHIFTS": ", ".join([str(shift)] * 8),
+        }
         text = fill(_MUL_LANES, values)
     else:
         call = "c7x_requantize64" if shift >= 17 else "c7x_requantize"
         product = "product" if shift >= 17 else "(int32_t)product"
         text = fill(_MUL, {**values, "REQUANTIZE": f"{call}({product}, {multiplier}, {shift})"})
     return finish(
-        functions="", body=[line[2:] for line in text.splitlines()], inputs=inputs, outputs=outputs, packed={},
+        functions="",
+        body=[line[2:] for line in text.splitlines()],
+        inputs=inputs,
+        outputs=outputs,
+        packed={},
         name_hint=("qmul" if inner == 1 else "qscale") + ("" if dtype == "int8" else "_i16"),
-    )  # fmt: skip
+    )
 
 
 def table_of(function: Any, dtype: type = np.int8) -> np.ndarray:

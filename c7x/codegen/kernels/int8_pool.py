@@ -85,17 +85,39 @@ def generate_avg_pool(
     if not others:
         cases = "        (void)count;\n"
     values = {
-        "N": n, "H": h, "W": w, "C": c, "OH": oh, "OW": ow, "KH": kh, "KW": kw, "SH": sh, "SW": sw, "TOP": top,
-        "LEFT": left, "COUNT": count, "MUL": multiplier, "SHIFT": shift, "TYPE": outputs[0].c_type,
-        "X_ZERO": attrs["x_zero"], "Y_ZERO": attrs["y_zero"], "LOW": attrs["low"], "HIGH": attrs["high"],
+        "N": n,
+        "H": h,
+        "W": w,
+        "C": c,
+        "OH": oh,
+        "OW": ow,
+        "KH": kh,
+        "KW": kw,
+        "SH": sh,
+        "SW": sw,
+        "TOP": top,
+        "LEFT": left,
+        "COUNT": count,
+        "MUL": multiplier,
+        "SHIFT": shift,
+        "TYPE": outputs[0].c_type,
+        "X_ZERO": attrs["x_zero"],
+        "Y_ZERO": attrs["y_zero"],
+        "LOW": attrs["low"],
+        "HIGH": attrs["high"],
         "CASES": cases,
-    }  # fmt: skip
+    }
     text = fill(_AVG, values)
     suffix = "" if outputs[0].dtype == "int8" else "_i16"
     return finish(
-        functions="", body=[line[2:] for line in text.splitlines()], inputs=inputs, outputs=outputs, packed={},
-        workspace_bytes=align64(4 * c), name_hint=f"qavg_pool_{kh}x{kw}{suffix}",
-    )  # fmt: skip
+        functions="",
+        body=[line[2:] for line in text.splitlines()],
+        inputs=inputs,
+        outputs=outputs,
+        packed={},
+        workspace_bytes=align64(4 * c),
+        name_hint=f"qavg_pool_{kh}x{kw}{suffix}",
+    )
 
 
 _MAX = """\
@@ -136,12 +158,29 @@ def generate_max_pool(
     (kh, kw), (sh, sw), (dh, dw) = attrs["pool"], attrs["strides"], attrs["dilation"]
     dtype = outputs[0].dtype
     values = {
-        "N": n, "H": h, "W": w, "C": c, "OH": oh, "OW": ow, "KH": kh, "KW": kw, "SH": sh, "SW": sw, "DH": dh, "DW": dw,
-        "TOP": attrs["padding"][0], "LEFT": attrs["padding"][1], "TYPE": outputs[0].c_type,
+        "N": n,
+        "H": h,
+        "W": w,
+        "C": c,
+        "OH": oh,
+        "OW": ow,
+        "KH": kh,
+        "KW": kw,
+        "SH": sh,
+        "SW": sw,
+        "DH": dh,
+        "DW": dw,
+        "TOP": attrs["padding"][0],
+        "LEFT": attrs["padding"][1],
+        "TYPE": outputs[0].c_type,
         "LOWEST": -128 if dtype == "int8" else -32768,
-    }  # fmt: skip
+    }
     text = fill(_MAX, values)
     return finish(
-        functions="", body=[line[2:] for line in text.splitlines()], inputs=inputs, outputs=outputs, packed={},
+        functions="",
+        body=[line[2:] for line in text.splitlines()],
+        inputs=inputs,
+        outputs=outputs,
+        packed={},
         name_hint=f"qmax_pool_{kh}x{kw}" + ("" if dtype == "int8" else "_i16"),
-    )  # fmt: skip
+    )

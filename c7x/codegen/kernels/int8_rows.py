@@ -75,23 +75,38 @@ _ROWS = """\
 
 
 def _rows(
-    attrs: Mapping[str, Any], kernel: GeneratedKernel, outer: int, size: int, inputs: Sequence[Operand],
-    outputs: Sequence[TensorType], name: str,
-) -> GeneratedKernel:  # fmt: skip
+    attrs: Mapping[str, Any],
+    kernel: GeneratedKernel,
+    outer: int,
+    size: int,
+    inputs: Sequence[Operand],
+    outputs: Sequence[TensorType],
+    name: str,
+) -> GeneratedKernel:
     row = align64(4 * size)
     args = ["row", *(f"in{i}" for i in range(1, len(inputs))), "result"]
     if kernel.workspace_bytes:
         args.append(f"workspace + {2 * row}")
     values = {
-        "RESULT": row, "OUTER": outer, "N": size, "X_ZERO": attrs["x_zero"], "Y_ZERO": attrs["y_zero"],
-        "X_SCALE": literal(attrs["x_scale"], "float32"), "Y_SCALE": literal(attrs["y_scale"], "float32"),
+        "RESULT": row,
+        "OUTER": outer,
+        "N": size,
+        "X_ZERO": attrs["x_zero"],
+        "Y_ZERO": attrs["y_zero"],
+        "X_SCALE": literal(attrs["x_scale"], "float32"),
+        "Y_SCALE": literal(attrs["y_scale"], "float32"),
         "LEAST": literal(float(attrs["low"] - attrs["y_zero"]), "float32"),
-        "MOST": literal(float(attrs["high"] - attrs["y_zero"]), "float32"), "TYPE": outputs[0].c_type,
+        "MOST": literal(float(attrs["high"] - attrs["y_zero"]), "float32"),
+        "TYPE": outputs[0].c_type,
         "ARGS": ", ".join(args),
-    }  # fmt: skip
+    }
     text = fill(_ROWS, values)
     return finish(
         functions=kernel.source_template.replace("@SYMBOL@", "@SYMBOL@_row"),
-        body=[line[2:] for line in text.splitlines()], inputs=inputs, outputs=outputs, packed={},
-        workspace_bytes=2 * row + kernel.workspace_bytes, name_hint=name + ("" if outputs[0].dtype == "int8" else "_i16"),
-    )  # fmt: skip
+        body=[line[2:] for line in text.splitlines()],
+        inputs=inputs,
+        outputs=outputs,
+        packed={},
+        workspace_bytes=2 * row + kernel.workspace_bytes,
+        name_hint=name + ("" if outputs[0].dtype == "int8" else "_i16"),
+    )

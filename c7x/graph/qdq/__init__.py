@@ -12,15 +12,18 @@ import json
 from typing import Any
 
 import tvm
+from tvm import relax
 
-from c7x.graph.line import Line, op_name, straight_line, with_main
+from c7x.graph.line import Line, dtype_of, op_name, straight_line, used_names, with_main
 from c7x.graph.qdq import activation, add, conv, linear, matmul, move, norm, pool
 from c7x.graph.qdq.boundary import settle
 from c7x.graph.qdq.fusion import Fusion
-from c7x.graph.qdq.values import Clipped, Params, clipped, params_of, quantized
+from c7x.graph.qdq.values import LIMITS, Clipped, Params, clipped, params_of, quantized
 
 #: ``main``'s attribute with why operators did not get the kernel one would expect: JSON {node: reason}.
 REASONS_ATTR = "c7x_reasons"
+#: ``main``'s attribute with the operators between two quantised tensors that compute real numbers: JSON list of names.
+FLOAT_ATTR = "c7x_float_between"
 
 
 #: Asked in this order at every quantize.
@@ -83,7 +86,30 @@ def fuse_quantized(mod: tvm.IRModule, *, mmalib: bool) -> tvm.IRModule:
 
     mod = Line(mod).run(rule)
     mod = Line(mod).run(lambda line, value: settle(fusion, line, value))
-    return with_main(mod, mod["main"].with_attr(REASONS_ATTR, json.dumps(fusion.reasons, sort_keys=True)))
+    main = mod["main"].with_attr(REASONS_ATTR, json.dumps(fusion.reasons, sort_keys=True))
+    return with_main(mod, main.with_attr(FLOAT_ATTR, json.dumps(float_between(mod))))
 
 
-__all__ = ["REASONS_ATTR", "fuse_quantized"]
+def float_between(mod: tvm.IRModule) -> list[str]:
+    """Names of the bindings that compute real numbers after a quantised tensor and before another, in order."""
+    bindings = list(straight_line(mod["main"]))
+    after = {str(p.name) for p in mod["main"].params if _is_quantized(p)}
+    for var, value in bindings:
+        if _is_quantized(var) or not after.isdisjoint(used_names(value)):
+            after.add(str(var.name))
+    before: set[str] = set()
+    found = []
+    for var, value in reversed(bindings):
+        name = str(var.name)
+        if _is_quantized(var) or name in before:
+            before.update(used_names(value))
+        if name in after and name in before and op_name(value) not in (None, "dequantize") and not _is_quantized(var):
+            found.append(name)
+    return found[::-1]
+
+
+def _is_quantized(var: Any) -> bool:
+    return isinstance(var.ty, relax.TensorType) and dtype_of(var) in LIMITS
+
+
+__all__ = ["FLOAT_ATTR", "REASONS_ATTR", "float_between", "fuse_quantized"]

@@ -1,8 +1,8 @@
 """Functions of one quantised tensor: any chain of element-by-element operators between a dequantize and a quantize.
 
-An int8 has 256 values, so the chain is computed at compile time, in float32 as PT2E would, and becomes a table: no float
-is left, and nothing is approximated. The firmware's kernels for GELU, SiLU, hardswish and hardsigmoid are recognised by
-what the chain computes, in whatever order its operators stand.
+An int8 has 256 values, so the chain is computed at compile time, in float32 as PT2E would, and becomes a table: no
+float is left, and nothing is approximated. The firmware's kernels for GELU, SiLU, hardswish and hardsigmoid are
+recognised by what the chain computes, in whatever order its operators stand.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def _in_double(function: Callable[[np.ndarray], np.ndarray]) -> Callable[[Any, l
 
 
 _FOLDED = (
-    "abs add astype atan ceil clip cos divide equal erf exp floor greater greater_equal less less_equal log logical_and "
-    "logical_not logical_or maximum minimum multiply negative nn.relu not_equal power round rsqrt sigmoid sign sin sqrt "
-    "square subtract tan tanh trunc where"
+    "abs add astype atan ceil clip cos divide equal erf exp floor greater greater_equal less less_equal log "
+    "logical_and logical_not logical_or maximum minimum multiply negative nn.relu not_equal power round rsqrt sigmoid "
+    "sign sin sqrt square subtract tan tanh trunc where"
 ).split()
 
 #: Operators of a chain: numpy's answer from the call and its operands.
@@ -97,10 +97,7 @@ class _Chain:
             return self.values[name]
         found = quantized(self.line, expr)
         result: np.ndarray | None
-        if found is not None:
-            result = self._leaf(found)
-        else:
-            result = self._operator(expr)
+        result = self._leaf(found) if found is not None else self._operator(expr)
         if result is not None:
             self.values[name] = result
             self.via.append(expr)
@@ -169,14 +166,10 @@ def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params, expr: Any) -> A
     line.absorb(*chain.via)
     if real.ndim == 2:
         entries = quantize_array(np.broadcast_to(real, (data.shape[1], 256)), out)
-        return fusion.channel_tables(line, data, entries, _name(line, expr))
+        return fusion.channel_tables(line, data, entries)
     if fusion.on_firmware(line, data.tensor) and (call := _firmware(fusion, line, data, real, out, clip)) is not None:
         return call
-    return fusion.table(line, data, quantize_array(np.broadcast_to(real, (256,)), out), _name(line, expr), main=True)
-
-
-def _name(line: Line, expr: Any) -> str:
-    return (op_name(line.value(expr)) or "map").rsplit(".", 1)[-1]
+    return fusion.table(line, data, quantize_array(np.broadcast_to(real, (256,)), out), main=True)
 
 
 def _firmware(fusion: Fusion, line: Line, data: Quantized, real: np.ndarray, out: Params, clip: Clipped) -> Any:

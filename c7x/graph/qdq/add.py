@@ -52,9 +52,15 @@ def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
     line.absorb(*absorbed)
     (x, y), last = fusion.elementwise(line, [a.tensor, b.tensor], len(shape))
     attrs = {
-        "a_zero": a.params.zero, "b_zero": b.params.zero, "y_zero": out.zero, "a_mul": fitted[0], "b_mul": fitted[1],
-        "shift": fitted[2], "low": low, "high": high,
-    }  # fmt: skip
+        "a_zero": a.params.zero,
+        "b_zero": b.params.zero,
+        "y_zero": out.zero,
+        "a_mul": fitted[0],
+        "b_mul": fitted[1],
+        "shift": fitted[2],
+        "low": low,
+        "high": high,
+    }
     result = fusion.own(line, "qadd", [x, y], attrs, shape_of(x), out.dtype)
     return first(result) if last else result
 
@@ -143,7 +149,13 @@ def fuse_product(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
         return None
     low, high = fusion.bounds(out, clip)
     line.absorb(a.via, b.via, clip.source, *clip.via[::-1])
-    if fusion.on_firmware(line, a.tensor) and per_channel and b.shape != shape and out.dtype == "int8" and shape[0] == 1:
+    if (
+        fusion.on_firmware(line, a.tensor)
+        and per_channel
+        and b.shape != shape
+        and out.dtype == "int8"
+        and shape[0] == 1
+    ):
         scalars = [shape[1], shape[2] * shape[3]]
         for p in (b.params, a.params, out):
             scalars += [p.scale, p.zero]  # type: ignore[list-item]
@@ -151,9 +163,14 @@ def fuse_product(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
         result = line.main(fusion.firmware(symbol, [b.tensor, a.tensor], scalars, tensor_type(shape, "int8")))
         return fusion.clamp8(result, out, low, high)
     attrs = {
-        "a_zero": a.params.zero, "b_zero": b.params.zero, "y_zero": out.zero, "mul": int(fitted[0][0]),
-        "shift": int(fitted[1][0]), "low": low, "high": high,
-    }  # fmt: skip
+        "a_zero": a.params.zero,
+        "b_zero": b.params.zero,
+        "y_zero": out.zero,
+        "mul": int(fitted[0][0]),
+        "shift": int(fitted[1][0]),
+        "low": low,
+        "high": high,
+    }
     if b.shape != shape:
         x, y = fusion.last(line, a.tensor), fusion.last(line, b.tensor)
         attrs |= {"inner": shape[2] * shape[3], "channels": shape[1]}

@@ -25,9 +25,7 @@ def settle(fusion: Fusion, line: Line, call: Any) -> Any:
             shape = shape_of(call)
             inverse = float(np.float32(1.0) / np.float32(params.scale))
             scalars = [math.prod(shape), inverse, params.zero]
-            return line.main(
-                fusion.firmware("c7x_int8_quantize", [call.args[0]], scalars, tensor_type(shape, "int8"))
-            )
+            return line.main(fusion.firmware("c7x_int8_quantize", [call.args[0]], scalars, tensor_type(shape, "int8")))
     return None
 
 

@@ -107,8 +107,9 @@ def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
     low, high = fusion.bounds(out, clip)
     sums = Sums(data, weights, scales, integers, out, low, high)
     geometry = Geometry(tuple(strides), tuple(padding), tuple(dilation), int(a.groups))  # type: ignore[arg-type]
-    dequantized = [line.value(bias).args[0] if op_name(line.value(bias)) == "reshape" else bias] if bias is not None else []
-    line.absorb(data.via, call.args[1], *[d for d in dequantized if isinstance(d, relax.Var)], *via, *clip.via[::-1])
+    constant = line.value(bias).args[0] if op_name(line.value(bias)) == "reshape" else bias
+    constants = [constant] if isinstance(constant, relax.Var) else []
+    line.absorb(data.via, call.args[1], *constants, *via, *clip.via[::-1])
     if fusion.mmalib and rank == 4:
         reason = mmalib_reason(sums, geometry)
         if reason is None:
@@ -145,9 +146,15 @@ def own_last(fusion: Fusion, line: Line, sums: Sums, g: Geometry, data: Any, sha
     fitted = _integers(sums)
     assert fitted is not None
     attrs = {
-        "strides": list(g.strides), "padding": list(g.padding), "dilation": list(g.dilation), "groups": g.groups,
-        "x_zero": sums.data.params.zero, "y_zero": sums.out.zero, "low": sums.low, "high": sums.high,
-    }  # fmt: skip
+        "strides": list(g.strides),
+        "padding": list(g.padding),
+        "dilation": list(g.dilation),
+        "groups": g.groups,
+        "x_zero": sums.data.params.zero,
+        "y_zero": sums.out.zero,
+        "low": sums.low,
+        "high": sums.high,
+    }
     constants = [make_const(np.ascontiguousarray(v)) for v in (sums.weights, *fitted)]
     return fusion.own(line, "qconv2d", (data, *constants), attrs, shape, sums.out.dtype)
 
@@ -179,7 +186,7 @@ def _integers(sums: Sums) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
 def mmalib_reason(sums: Sums, g: Geometry) -> str | None:
     """Why the wrappers of kernels.md 6 do not take the convolution; None when they do (constraints: section 8)."""
     n, c = sums.data.shape[:2]
-    o, cg, kh, kw = sums.weights.shape
+    o, _cg, kh, kw = sums.weights.shape
     dtype = sums.out.dtype
     if n != 1:
         return f"a batch of {n} (the wrappers take 1)"
@@ -192,7 +199,8 @@ def mmalib_reason(sums: Sums, g: Geometry) -> str | None:
             return f"depthwise with {o // c} results a channel"
         windows = DEPTHWISE_WINDOWS[dtype]
         if kh != kw or kh not in windows:
-            return f"a depthwise window of {kh}x{kw} (the {dtype} wrapper takes {', '.join(f'{k}x{k}' for k in windows)})"
+            taken = ", ".join(f"{k}x{k}" for k in windows)
+            return f"a depthwise window of {kh}x{kw} (the {dtype} wrapper takes {taken})"
         if g.strides[0] > 2 or (g.strides[0] == 2 and kh > 5):
             return f"depthwise stride {g.strides[0]} with a window of {kh}x{kw}"
     elif g.groups > 1 and dtype == "int16":
@@ -271,5 +279,7 @@ def _mmalib(fusion: Fusion, line: Line, sums: Sums, g: Geometry, shape: tuple[in
     else:
         symbol, scalars = f"mmalib_conv2d_{bits}", [c, h, w, o, *window]
     macs = int(np.prod(shape)) * int(np.prod(sums.weights.shape[1:]))
-    call = fusion.firmware(symbol, [data, *mmalib_constants(sums)], scalars, tensor_type(shape, sums.out.dtype), macs=macs)
+    call = fusion.firmware(
+        symbol, [data, *mmalib_constants(sums)], scalars, tensor_type(shape, sums.out.dtype), macs=macs
+    )
     return clipped_result(fusion, line, line.main(call), sums)

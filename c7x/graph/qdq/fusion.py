@@ -1,7 +1,7 @@
 """``Fusion``: what every family of quantised operators needs to write its kernels.
 
-Two routes. With ``-mmalib=1`` the firmware's kernels (``mmalib_*`` and ``c7x_int8_*``) work on channels-first tensors of
-batch 1; what they do not take goes the other way. Without it, and for the rest, our own integer kernels (``c7x.q*``)
+Two routes. With ``-mmalib=1`` the firmware's kernels (``mmalib_*`` and ``c7x_int8_*``) work on channels-first tensors
+of batch 1; what they do not take goes the other way. Without it, and for the rest, our own integer kernels (``c7x.q*``)
 work on channels last: a family asks for its operand channels last, writes the kernel, and hands back the transpose,
 behind which the next family looks.
 """
@@ -55,13 +55,17 @@ class Fusion:
 
     # -- kernels
 
-    def own(self, line: Line, op: str, tensors: Sequence[Any], attrs: dict[str, Any], shape: Sequence[int], dtype: str) -> Any:
+    def own(
+        self, line: Line, op: str, tensors: Sequence[Any], attrs: dict[str, Any], shape: Sequence[int], dtype: str
+    ) -> Any:
         """The call of our kernel ``c7x.<op>``, bound under the current name."""
         reason = self._detours.get(line.current)
         noted = {**attrs, "reason": reason} if reason else attrs
         return line.main(make_kernel(op, tensors, noted, tensor_type(shape, dtype)))
 
-    def firmware(self, symbol: str, tensors: Sequence[Any], scalars: Sequence[int | float], out: Any, *, macs: int = 0) -> Any:
+    def firmware(
+        self, symbol: str, tensors: Sequence[Any], scalars: Sequence[int | float], out: Any, *, macs: int = 0
+    ) -> Any:
         """A call of a kernel that the firmware exports; ``scalars`` in the order of its signature."""
         attrs = json.dumps({"macs": macs, "scalars": list(scalars)}, sort_keys=True)
         return relax.call_dps_packed(symbol, (*tensors, tvm.ir.StringImm(attrs)), out_ty=out)
@@ -107,28 +111,29 @@ class Fusion:
                 entries = quantize_array(integers, out)
                 table = entries[value.tensor.value.numpy().view(np.uint8)]
                 return make_const(table)
-            self._same[key] = self.table(line, value, quantize_array(dequantize_table(value.params), out), "rescale")
+            self._same[key] = self.table(line, value, quantize_array(dequantize_table(value.params), out))
         return self._same[key]
 
-    def table(self, line: Line, value: Quantized, entries: np.ndarray, name: str, *, main: bool = False) -> Any:
+    def table(self, line: Line, value: Quantized, entries: np.ndarray, *, main: bool = False) -> Any:
         """A function of one byte, as a table indexed by the byte without its sign."""
         shape = value.shape
         (tensor,), last = self.elementwise(line, [value.tensor], len(shape))
-        kernel = make_kernel("qtable", (tensor, make_const(entries)), {"name": name}, tensor_type(shape_of(tensor), "int8"))
-        result = line.main(kernel) if main else line.emit(kernel, f"_{name}")
+        kernel = make_kernel("qtable", (tensor, make_const(entries)), {}, tensor_type(shape_of(tensor), "int8"))
+        result = line.main(kernel) if main else line.emit(kernel, "_rescale")
         if not last:
             return result
         back = first(result)
-        return back if main else line.emit(back, f"_{name}_first")
+        return back if main else line.emit(back, "_rescale_first")
 
-
-    def channel_tables(self, line: Line, value: Quantized, entries: np.ndarray, name: str) -> Any:
+    def channel_tables(self, line: Line, value: Quantized, entries: np.ndarray) -> Any:
         """A function of one byte for each channel (dimension 1), as tables [channels, 256]."""
         shape = value.shape
         (tensor,), last = self.elementwise(line, [value.tensor], len(shape))
         inner = 1 if last else int(np.prod(shape[2:]))
-        attrs = {"name": name, "channels": shape[1], "inner": inner}
-        result = line.main(make_kernel("qtable", (tensor, make_const(entries)), attrs, tensor_type(shape_of(tensor), "int8")))
+        attrs = {"channels": shape[1], "inner": inner}
+        result = line.main(
+            make_kernel("qtable", (tensor, make_const(entries)), attrs, tensor_type(shape_of(tensor), "int8"))
+        )
         return first(result) if last else result
 
 

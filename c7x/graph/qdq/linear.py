@@ -93,7 +93,9 @@ def _mmalib(fusion: Fusion, line: Line, sums: Sums, m: int, shape: tuple[int, ..
     rows = _rows(line, sums.data.tensor, (m, k))
     symbol = f"mmalib_matmul_bias_{'i8' if dtype == 'int8' else 'i16'}"
     tensors = [rows, *(make_const(np.ascontiguousarray(c)) for c in filled)]
-    result = line.main(fusion.firmware(symbol, tensors, [m, k, padded], tensor_type((m, padded), dtype), macs=m * k * n))
+    result = line.main(
+        fusion.firmware(symbol, tensors, [m, k, padded], tensor_type((m, padded), dtype), macs=m * k * n)
+    )
     if padded != n:
         result = line.emit(relax.op.strided_slice(result, [1], [0], [n]), "_columns")
     result = clipped_result(fusion, line, result, sums)

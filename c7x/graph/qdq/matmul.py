@@ -43,9 +43,15 @@ def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
     left = spread(line, a.tensor, tuple(lead_a), lead, (m, k))
     right = spread(line, right, tuple(lead_b), lead, (b1, b2), may_share=True)
     attrs = {
-        "transpose_b": swapped is not None, "a_zero": a.params.zero, "b_zero": b.params.zero, "y_zero": out.zero,
-        "mul": int(fitted[0][0]), "shift": int(fitted[1][0]), "low": low, "high": high,
-    }  # fmt: skip
+        "transpose_b": swapped is not None,
+        "a_zero": a.params.zero,
+        "b_zero": b.params.zero,
+        "y_zero": out.zero,
+        "mul": int(fitted[0][0]),
+        "shift": int(fitted[1][0]),
+        "low": low,
+        "high": high,
+    }
     if fusion.mmalib:
         fusion.detour(line, "not on MMALIB: its products take a constant matrix, or no scale")
     result = fusion.own(line, "qbatch_matmul", [left, right], attrs, (math.prod(lead), m, n), out.dtype)

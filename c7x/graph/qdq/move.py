@@ -64,17 +64,20 @@ def _repeat(fusion: Fusion, line: Line, call: Any, data: Quantized) -> Any:
     axis, factor, shape = int(call.attrs.axis) % len(data.shape), int(call.attrs.repeats), shape_of(call)
     before = line.call(data.tensor, "repeat")
     doubled = (
-        fusion.on_firmware(line, data.tensor) and data.params.dtype == "int8" and len(shape) == 4 and shape[0] == 1 and before is not None
-        and (axis, factor) == (3, 2) and (int(before.attrs.axis) % 4, int(before.attrs.repeats)) == (2, 2)
-    )  # fmt: skip
+        fusion.on_firmware(line, data.tensor)
+        and data.params.dtype == "int8"
+        and len(shape) == 4
+        and shape[0] == 1
+        and before is not None
+        and (axis, factor) == (3, 2)
+        and (int(before.attrs.axis) % 4, int(before.attrs.repeats)) == (2, 2)
+    )
     if not doubled:
         return line.main(relax.op.repeat(data.tensor, factor, axis))
     source = before.args[0]
     line.absorb(data.tensor)
     scalars = list(shape_of(source)[1:])
-    return line.main(
-        fusion.firmware("c7x_int8_resize2d_nearest2x", [source], scalars, tensor_type(shape, "int8"))
-    )
+    return line.main(fusion.firmware("c7x_int8_resize2d_nearest2x", [source], scalars, tensor_type(shape, "int8")))
 
 
 def _resize(fusion: Fusion, line: Line, call: Any, data: Quantized) -> Any:
@@ -96,11 +99,15 @@ def _resize(fusion: Fusion, line: Line, call: Any, data: Quantized) -> Any:
         )
     return line.main(
         relax.op.image.resize2d(
-            data.tensor, call.args[1], layout=str(a.layout), method=str(a.method),
+            data.tensor,
+            call.args[1],
+            layout=str(a.layout),
+            method=str(a.method),
             coordinate_transformation_mode=str(a.coordinate_transformation_mode),
-            rounding_method=str(a.rounding_method), out_dtype=data.params.dtype,
+            rounding_method=str(a.rounding_method),
+            out_dtype=data.params.dtype,
         )
-    )  # fmt: skip
+    )
 
 
 MOVES: dict[str, Move] = {
@@ -194,7 +201,9 @@ def fuse_concat(fusion: Fusion, line: Line, source: Any, out: Params) -> Any:
 def _joined(fusion: Fusion, line: Line, call: Any, sources: list[Quantized], out: Params) -> Any:
     shape = shape_of(call)
     axis = int(call.attrs.axis) % len(shape)
-    channels = fusion.on_firmware(line, *[s.tensor for s in sources]) and out.dtype == "int8" and axis == 1 and shape[0] == 1
+    channels = (
+        fusion.on_firmware(line, *[s.tensor for s in sources]) and out.dtype == "int8" and axis == 1 and shape[0] == 1
+    )
     if channels and 2 <= len(sources) <= 4:
         return _firmware(fusion, line, shape, sources, out)
     if channels:

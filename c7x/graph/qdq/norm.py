@@ -25,9 +25,13 @@ def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
     low, high = fusion.bounds(out, clip)
     line.absorb(*via)
     attrs = {
-        "x_scale": data.params.scale * factor, "x_zero": data.params.zero, "y_scale": out.scale, "y_zero": out.zero, "low": low,
+        "x_scale": data.params.scale * factor,
+        "x_zero": data.params.zero,
+        "y_scale": out.scale,
+        "y_zero": out.zero,
+        "low": low,
         "high": high,
-    }  # fmt: skip
+    }
     return (_softmax if name == "nn.softmax" else _layer_norm)(fusion, line, call, data, out, attrs, clip)
 
 

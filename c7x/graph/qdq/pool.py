@@ -51,9 +51,12 @@ def _average(call: Any) -> Window | None:
                 return None
             pool, strides, padding = _ints(a.pool_size), _ints(a.strides), _ints(a.padding)
             return Window(
-                (pool[0], pool[1]), (strides[0], strides[1]), (padding[0], padding[1], padding[2], padding[3]),
-                (shape_of(call)[2], shape_of(call)[3]), bool(a.count_include_pad),
-            )  # fmt: skip
+                (pool[0], pool[1]),
+                (strides[0], strides[1]),
+                (padding[0], padding[1], padding[2], padding[3]),
+                (shape_of(call)[2], shape_of(call)[3]),
+                bool(a.count_include_pad),
+            )
     return None
 
 
@@ -82,7 +85,7 @@ def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
     shape = shape_of(clip.source)
     line.absorb(data.via, *via, *clip.via[::-1])
     quant = [data.params.zero, data.params.scale, out.zero, out.scale]
-    top, left, bottom, right = window.padding
+    top, left, _bottom, _right = window.padding
     if fusion.on_firmware(line, data.tensor) and out.dtype == "int8":
         ty = tensor_type((n, c, oh, ow), "int8")
         if window.pool == (h, w) and (oh, ow) == (1, 1) and not any(window.padding):
@@ -97,10 +100,16 @@ def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
             result = fusion.clamp8(line.main(call), out, low, high)
             return _shaped(line, result, shape)
     attrs = {
-        "pool": list(window.pool), "strides": list(window.strides), "padding": list(window.padding),
-        "include_pad": window.include_pad, "ratios": ratios, "x_zero": data.params.zero, "y_zero": out.zero, "low": low,
+        "pool": list(window.pool),
+        "strides": list(window.strides),
+        "padding": list(window.padding),
+        "include_pad": window.include_pad,
+        "ratios": ratios,
+        "x_zero": data.params.zero,
+        "y_zero": out.zero,
+        "low": low,
         "high": high,
-    }  # fmt: skip
+    }
     result = fusion.own(line, "qavg_pool2d", [fusion.last(line, data.tensor)], attrs, (n, oh, ow, c), out.dtype)
     return _shaped(line, first(result), shape)
 

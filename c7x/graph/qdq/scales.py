@@ -25,8 +25,8 @@ MMALIB_ERROR = {"int8": 2.0**-7, "int16": 2.0**-16}
 
 
 def multiplier_shift(ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Positive ratios as multiplier / 2^shift: int32 of 31 bits, and int32 shifts of at most 62; None when a ratio is so
-    large that a shift of less than 17 would be needed, or not positive and finite."""
+    """Positive ratios as multiplier / 2^shift: int32 of 31 bits, and int32 shifts of at most 62; None when a ratio is
+    so large that a shift of less than 17 would be needed, or not positive and finite."""
     ratios = np.asarray(ratios, np.float64)
     if not (np.isfinite(ratios).all() and (ratios > 0).all()):
         return None

@@ -89,8 +89,8 @@ def quantized(line: Line, expr: Any) -> Quantized | None:
 
 
 def weight(line: Line, expr: Any) -> Weight | None:
-    """The integers behind a float value that is a ``dequantize`` of an int8 or int16 constant, zero point 0; a transpose
-    in between is carried out."""
+    """The integers behind a float value that is a ``dequantize`` of an int8 or int16 constant with zero point 0; a
+    transpose in between is carried out."""
     call = line.value(expr)
     if op_name(call) == "permute_dims":
         inner = weight(line, call.args[0])
@@ -152,8 +152,8 @@ def clipped(line: Line, expr: Any) -> Clipped:
 
 
 def bias_of(line: Line, expr: Any, units: np.ndarray) -> np.ndarray | None:
-    """A bias per channel as integers in ``units`` (float64 [channels], real value of 1): a constant, or a ``dequantize``
-    of one, reshaped or not. None when it is not a vector over the channels.
+    """A bias per channel as integers in ``units`` (float64 [channels], real value of 1): a constant, or a
+    ``dequantize`` of one, reshaped or not. None when it is not a vector over the channels.
 
     An int32 bias in the same units is taken as it is; any other is rounded once.
     """
@@ -166,10 +166,10 @@ def bias_of(line: Line, expr: Any, units: np.ndarray) -> np.ndarray | None:
         value = const_numpy(expr).astype(np.float64).reshape(-1)
     elif op_name(call) == "dequantize" and all(is_const(a) for a in call.args):
         integers, scales, zeros = (const_numpy(a) for a in call.args)
-        integers = integers.astype(np.int64) - zeros.astype(np.int64).reshape(-1)
-        scales = np.broadcast_to(scales.astype(np.float64).reshape(-1), (channels,)) if scales.size in (1, channels) else None
-        if scales is None or integers.size != channels:
+        if integers.size != channels or scales.size not in (1, channels):
             return None
+        integers = integers.astype(np.int64) - zeros.astype(np.int64).reshape(-1)
+        scales = np.broadcast_to(scales.astype(np.float64).reshape(-1), (channels,))
         if np.allclose(scales, units, rtol=1e-6, atol=0):
             return np.asarray(integers.reshape(-1))
         value = integers.reshape(-1) * scales
