@@ -41,6 +41,7 @@ class Context(Protocol):
     """What a converter sees of the import: the node at hand, its operands as Relax expressions, and ``emit``."""
 
     node: fx.Node
+    env: dict[fx.Node, Any]
 
     def emit(self, expr: relax.Expr, part: str = "") -> relax.Var:
         """Bind ``expr`` to a variable named after the node, or ``<node>__<part>`` for a step on the way."""
@@ -890,6 +891,19 @@ def _batch_norm_own_stats(c: Context, a: Arguments) -> Any:
 # --- quantisation ---------------------------------------------------------------------------------------------
 
 
+def _check_scale(c: Context, scale: Any) -> None:
+    """Refuse a constant scale that no integer can be divided by."""
+    known = c.env.get(scale) if isinstance(scale, fx.Node) else scale
+    known = getattr(known, "value", known)
+    if isinstance(known, float | int | torch.Tensor):
+        values = torch.as_tensor(known, dtype=torch.float64)
+        if not bool(((values > 0) & torch.isfinite(values)).all()):
+            raise NotCompiled(
+                "a quantization scale that is zero, negative or not finite",
+                "calibrate again: an observer saw no data, or nothing but zeros",
+            )
+
+
 def _quantisation() -> None:
     import torch.ao.quantization.fx._decomposed
 
@@ -898,11 +912,20 @@ def _quantisation() -> None:
     def scale_and_zero(c: Context, a: Arguments) -> tuple[relax.Expr, relax.Expr]:
         scale = a.get("scale", a.get("scales"))
         zero = a.get("zero_point", a.get("zero_points"))
+        _check_scale(c, scale)
         # A per-channel quantisation without zero points is symmetric.
         if zero is None:
             zero = torch.zeros(_meta(scale).shape, dtype=torch.int32)
         zero_dtype = a["dtype"] if not isinstance(zero, int | float) else torch.int32
-        return c.tensor(scale, torch.float32, "scale"), c.tensor(zero, zero_dtype, "zero")
+        pair = c.tensor(scale, torch.float32, "scale"), c.tensor(zero, zero_dtype, "zero")
+        if "axis" in a:
+            return pair
+        # One scale for the tensor may come as a tensor of one element and any rank.
+        whole = [
+            c.emit(relax.op.reshape(value, []), f"{part}0") if len(value.ty.shape) else value
+            for value, part in zip(pair, ("scale", "zero"), strict=True)
+        ]
+        return whole[0], whole[1]
 
     def quantize(c: Context, a: Arguments) -> Any:
         scale, zero = scale_and_zero(c, a)
@@ -920,9 +943,11 @@ def _quantisation() -> None:
         scale, zero = scale_and_zero(c, a)
         return c.emit(relax.op.dequantize(c.tensor(a["input"]), scale, zero, a.get("axis", -1), "float32"))
 
-    for op in (quantized.quantize_per_tensor.default, quantized.quantize_per_channel.default):
+    per_tensor, per_channel = quantized.quantize_per_tensor, quantized.quantize_per_channel
+    for op in (per_tensor.default, per_tensor.tensor, per_channel.default):
         CONVERTERS[op] = quantize
-    for op in (quantized.dequantize_per_tensor.default, quantized.dequantize_per_channel.default):
+    per_tensor, per_channel = quantized.dequantize_per_tensor, quantized.dequantize_per_channel
+    for op in (per_tensor.default, per_tensor.tensor, per_channel.default):
         CONVERTERS[op] = dequantize
 
 
