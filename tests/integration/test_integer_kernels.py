@@ -119,7 +119,7 @@ def pool(rng: np.random.Generator, op: str, shape: tuple[int, ...], dtype: str, 
 def conv_cases(rng: np.random.Generator) -> list[Case]:
     cases = []
     for dtype in ("int8", "int16"):
-        zeros = {"x_zero": -11, "y_zero": 9} if dtype == "int8" else {}
+        zeros: dict[str, Any] = {"x_zero": -11, "y_zero": 9} if dtype == "int8" else {}
         cases += [
             conv(rng, dtype=dtype, c=16, o=16, padding=(1, 1, 1, 1), **zeros),
             conv(rng, dtype=dtype, c=3, o=32, h=15, w=13, k=(7, 7), strides=(2, 2), padding=(3, 3, 3, 3), **zeros),
@@ -199,13 +199,13 @@ def other_cases(rng: np.random.Generator) -> list[Case]:
         )
     )
     for channels, inner in ((5, 1), (3, 7)):
-        shape = (2, channels, inner)
+        view = (2, channels, inner)
         cases.append(
             Case(
                 op="c7x.qtable",
                 attrs={"channels": channels, "inner": inner},
-                inputs=(full(rng, shape, "int8"), full(rng, (channels, 256), "int8")),
-                outputs=(TensorType(dtype="int8", shape=shape),),
+                inputs=(full(rng, view, "int8"), full(rng, (channels, 256), "int8")),
+                outputs=(TensorType(dtype="int8", shape=view),),
                 constants=(1,),
             )
         )
