@@ -440,6 +440,12 @@ def _following(build: Path, mode: str) -> str:
     return f"c7x inspect {_word(build / 'lib0.out')}" if mode == "c7x_dload" else f"c7x run {_word(build)}"
 
 
+HostOption = Annotated[
+    str | None,
+    typer.Option(
+        "--host", metavar="[USER@]NAME", help="How ssh finds the board; default: BOARD_HOSTNAME, else the board's name."
+    ),
+]
 InputOption = Annotated[
     list[Path] | None,
     typer.Option("--input", help="A .npy file per input in order, or one .npz or .bin; default: the example inputs."),
@@ -457,8 +463,12 @@ def run(
     repeat: Annotated[int, typer.Option("--repeat", min=1, help="Infer so often in one process.")] = 1,
     mode: Annotated[
         str | None,
-        typer.Option("--mode", help="c7x_host or c7x_vdsp; default: the one it was built for.", show_default=False),
+        typer.Option(
+            "--mode", help="c7x_host, c7x_vdsp or c7x_dload; default: the one it was built for.", show_default=False
+        ),
     ] = None,
+    board: BoardOption = None,
+    host: HostOption = None,
     as_json: Json = False,
 ) -> None:
     """Run what was built, cg_dsp or lib0.out, on the example inputs or on given ones."""
@@ -468,6 +478,8 @@ def run(
         "output": str(output) if output else None,
         "repeat": repeat,
         "mode": mode,
+        "board": board,
+        "host": host,
     }
     outcomes = _run_stages(ctx, workspace, requests_for(["run"], options))
     result = outcomes[-1].result
@@ -478,7 +490,10 @@ def run(
         console = ui.make_console(stderr=False, no_color=settings.no_color)
         rows = [(item["name"], f"{item['dtype']}{list(item['shape'])}") for item in result["outputs"]]
         console.print(ui.table(("output", "type"), rows, left=2))
-        console.print(f"host time {ui.format_seconds(result['host_seconds_median'])}", soft_wrap=True)
+        if result.get("host"):
+            console.print(f"{result['cycles']} cycles of the DSP of {result['host']}", soft_wrap=True)
+        else:
+            console.print(f"host time {ui.format_seconds(result['host_seconds_median'])}", soft_wrap=True)
         from c7x.run.host import instrument_text
 
         told = result["stdout"] if settings.verbosity == "verbose" else instrument_text(result["stdout"])
@@ -486,6 +501,28 @@ def run(
             console.print(told.rstrip(), soft_wrap=True, markup=False, highlight=False)
         if output:
             console.print(f"written to {output}", soft_wrap=True)
+
+
+@app.command(epilog="Example: c7x deploy build --board beagley-ai")
+def deploy(
+    ctx: typer.Context,
+    build: Build = Path("build"),
+    board: BoardOption = None,
+    host: HostOption = None,
+    as_json: Json = False,
+) -> None:
+    """Copy lib0.out to a board over ssh, and ask its DSP whether it is there."""
+    outcomes = _run_stages(ctx, Workspace(build), requests_for(["deploy"], {"board": board, "host": host}))
+    result = outcomes[-1].result
+    if as_json:
+        ui.print_json({"status": "ok", "build": str(build), **result})
+        return
+    rows = [
+        ("module", f"{result['host']}:{result['module']}" + ("" if result["copied"] else " (was there already)")),
+        ("DSP", " ".join(result["service"].split())),
+        ("next", f"c7x run {_word(build)} --mode c7x_dload" + (f" --host {host}" if host else "")),
+    ]
+    ui.make_console(stderr=False, no_color=_settings(ctx).no_color).print(ui.table(("", ""), rows, left=2))
 
 
 @app.command(epilog="Example: c7x compare build --input x.npy --tolerance 1e-5")
