@@ -1,0 +1,381 @@
+/* lib0.c: model golden_linear_softmax, compiled by c7x for c_static -mcpu=c7x.
+ * Generated; compiles alone as C99 and as C++14. */
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__C7000__) && !defined(_HOST_BUILD)
+#define CG_EXPORT __declspec(dllexport)
+#elif defined(__GNUC__)
+#define CG_EXPORT __attribute__((visibility("default")))
+#else
+#define CG_EXPORT
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+CG_EXPORT int32_t cg_main(const void *const *inputs, void *const *outputs, const void *weights, void *arena);
+CG_EXPORT int cg_main_dsp(void *inputs, int num_inputs, void *constants, void *result);
+#ifdef __cplusplus
+}
+#endif
+
+/* Memory layout of what crosses the border between a module and its firmware (module ABI, sections 1 to 3).
+ *
+ * The layouts are those of TVM's FFI for C (TVMFFIAny, DLTensor inside an object); the names are ours, so a program may
+ * include TVM's own headers beside this one. Every size and offset is asserted below. Needs 64-bit pointers.
+ * Plain C99 and C++14.
+ */
+#ifndef C7X_ABI_H
+#define C7X_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Type indices of c7x_any.type_index and c7x_object.type_index. */
+#define C7X_TYPE_NONE 0
+#define C7X_TYPE_INT 1
+#define C7X_TYPE_BOOL 2
+#define C7X_TYPE_FLOAT 3
+#define C7X_TYPE_OPAQUE_PTR 4
+#define C7X_TYPE_DTYPE 5
+#define C7X_TYPE_DEVICE 6
+#define C7X_TYPE_DLTENSOR_PTR 7
+#define C7X_TYPE_RAW_STR 8
+#define C7X_TYPE_BYTE_ARRAY_PTR 9
+#define C7X_TYPE_OBJECT_RVALUE_REF 10
+#define C7X_TYPE_SMALL_STR 11
+#define C7X_TYPE_SMALL_BYTES 12
+#define C7X_TYPE_OBJECT 64
+#define C7X_TYPE_STR 65
+#define C7X_TYPE_BYTES 66
+#define C7X_TYPE_ERROR 67
+#define C7X_TYPE_FUNCTION 68
+#define C7X_TYPE_SHAPE 69
+#define C7X_TYPE_TENSOR 70
+#define C7X_TYPE_ARRAY 71
+#define C7X_TYPE_MAP 72
+#define C7X_TYPE_MODULE 73
+#define C7X_TYPE_OPAQUE_PY_OBJECT 74
+#define C7X_TYPE_STORAGE 128
+
+/* dtype codes (DLPack). */
+#define C7X_DTYPE_INT 0
+#define C7X_DTYPE_UINT 1
+#define C7X_DTYPE_FLOAT 2
+#define C7X_DTYPE_BFLOAT 4
+#define C7X_DTYPE_BOOL 6
+
+#define C7X_MAX_RANK 8            /* of a tensor object */
+#define C7X_MAX_WIRE_RANK 6       /* of a tensor in a protocol message */
+#define C7X_MAX_ARRAY 128         /* elements of an array object, so outputs of a model */
+
+typedef struct c7x_dtype {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+} c7x_dtype;
+
+typedef struct c7x_device {
+  int32_t device_type;
+  int32_t device_id;
+} c7x_device;
+
+/* First part of every object. A NULL deleter means that there is nothing to free. */
+typedef struct c7x_object {
+  int32_t type_index;
+  int32_t ref_counter;
+  void (*deleter)(void *self);
+} c7x_object;
+
+/* A value: TVMFFIAny. `small_len` is the length of a small string and zero for all other types. */
+typedef struct c7x_any {
+  int32_t type_index;
+  uint32_t small_len;
+  union {
+    int64_t i64;
+    double f64;
+    void *ptr;
+    c7x_dtype dtype;
+    c7x_device device;
+    uint8_t bytes[8];
+  } v;
+} c7x_any;
+
+/* Type 70. `shape` normally points to `shape_storage`; `strides` NULL means compact row-major. `flags` bit 0: the object
+ * owns its data. From `data` to `byte_offset` it is a DLTensor. */
+typedef struct c7x_tensor {
+  c7x_object header;
+  void *data;
+  c7x_device device;
+  int32_t ndim;
+  c7x_dtype dtype;
+  int64_t *shape;
+  int64_t *strides;
+  uint64_t byte_offset;
+  int64_t shape_storage[C7X_MAX_RANK];
+  int64_t strides_storage[C7X_MAX_RANK];
+  uint32_t flags;
+  uint32_t pad;
+  void *storage_ref;
+} c7x_tensor;
+
+/* Type 71. */
+typedef struct c7x_array {
+  c7x_object header;
+  int32_t size;
+  int32_t pad;
+  c7x_any elements[C7X_MAX_ARRAY];
+} c7x_array;
+
+/* Type 69. */
+typedef struct c7x_shape {
+  c7x_object header;
+  int64_t *data;
+  uint64_t size;
+  int64_t inline_data[C7X_MAX_RANK];
+} c7x_shape;
+
+/* Type 128. `pool`: 0 fast, 1 main. */
+typedef struct c7x_storage {
+  c7x_object header;
+  void *data;
+  uint64_t size;
+  c7x_device device;
+  int32_t pool;
+  int32_t pad;
+} c7x_storage;
+
+/* Type 65. */
+typedef struct c7x_str {
+  c7x_object header;
+  const char *data;
+  uint64_t size;
+} c7x_str;
+
+#if defined(__cplusplus)
+#define C7X_ABI_ASSERT(condition, tag) static_assert(condition, #tag)
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define C7X_ABI_ASSERT(condition, tag) _Static_assert(condition, #tag)
+#else
+#define C7X_ABI_ASSERT(condition, tag) typedef char c7x_abi_assert_##tag[(condition) ? 1 : -1]
+#endif
+#define C7X_ABI_SIZE(type, size) C7X_ABI_ASSERT(sizeof(type) == (size), type##_size)
+#define C7X_ABI_OFFSET(type, field, offset) \
+  C7X_ABI_ASSERT(offsetof(type, field) == (offset), type##_##field##_offset)
+
+C7X_ABI_SIZE(c7x_dtype, 4);
+C7X_ABI_OFFSET(c7x_dtype, code, 0);
+C7X_ABI_OFFSET(c7x_dtype, bits, 1);
+C7X_ABI_OFFSET(c7x_dtype, lanes, 2);
+
+C7X_ABI_SIZE(c7x_device, 8);
+C7X_ABI_OFFSET(c7x_device, device_type, 0);
+C7X_ABI_OFFSET(c7x_device, device_id, 4);
+
+C7X_ABI_SIZE(c7x_object, 16);
+C7X_ABI_OFFSET(c7x_object, type_index, 0);
+C7X_ABI_OFFSET(c7x_object, ref_counter, 4);
+C7X_ABI_OFFSET(c7x_object, deleter, 8);
+
+C7X_ABI_SIZE(c7x_any, 16);
+C7X_ABI_OFFSET(c7x_any, type_index, 0);
+C7X_ABI_OFFSET(c7x_any, small_len, 4);
+C7X_ABI_OFFSET(c7x_any, v, 8);
+
+C7X_ABI_SIZE(c7x_tensor, 208);
+C7X_ABI_OFFSET(c7x_tensor, header, 0);
+C7X_ABI_OFFSET(c7x_tensor, data, 16);
+C7X_ABI_OFFSET(c7x_tensor, device, 24);
+C7X_ABI_OFFSET(c7x_tensor, ndim, 32);
+C7X_ABI_OFFSET(c7x_tensor, dtype, 36);
+C7X_ABI_OFFSET(c7x_tensor, shape, 40);
+C7X_ABI_OFFSET(c7x_tensor, strides, 48);
+C7X_ABI_OFFSET(c7x_tensor, byte_offset, 56);
+C7X_ABI_OFFSET(c7x_tensor, shape_storage, 64);
+C7X_ABI_OFFSET(c7x_tensor, strides_storage, 128);
+C7X_ABI_OFFSET(c7x_tensor, flags, 192);
+C7X_ABI_OFFSET(c7x_tensor, pad, 196);
+C7X_ABI_OFFSET(c7x_tensor, storage_ref, 200);
+
+C7X_ABI_SIZE(c7x_array, 2072);
+C7X_ABI_OFFSET(c7x_array, size, 16);
+C7X_ABI_OFFSET(c7x_array, pad, 20);
+C7X_ABI_OFFSET(c7x_array, elements, 24);
+
+C7X_ABI_SIZE(c7x_shape, 96);
+C7X_ABI_OFFSET(c7x_shape, data, 16);
+C7X_ABI_OFFSET(c7x_shape, size, 24);
+C7X_ABI_OFFSET(c7x_shape, inline_data, 32);
+
+C7X_ABI_SIZE(c7x_storage, 48);
+C7X_ABI_OFFSET(c7x_storage, data, 16);
+C7X_ABI_OFFSET(c7x_storage, size, 24);
+C7X_ABI_OFFSET(c7x_storage, device, 32);
+C7X_ABI_OFFSET(c7x_storage, pool, 40);
+C7X_ABI_OFFSET(c7x_storage, pad, 44);
+
+C7X_ABI_SIZE(c7x_str, 32);
+C7X_ABI_OFFSET(c7x_str, data, 16);
+C7X_ABI_OFFSET(c7x_str, size, 24);
+
+#undef C7X_ABI_SIZE
+#undef C7X_ABI_OFFSET
+#undef C7X_ABI_ASSERT
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* C7X_ABI_H */
+
+/* ... c7x_vector.h ... */
+
+/* ... c7x_scalar.h ... */
+
+C7X_KERNEL static void __tvm_ffi_matmul_2x5x12_block1_tile(const float* s0, const float* s1, const float* C7X_RESTRICT w, const float* C7X_RESTRICT bias, float* C7X_RESTRICT d, int32_t tail) {
+  c7x_f32x8 a0_0 = c7x_load8_n(bias + 0, tail);
+  c7x_f32x8 a1_0 = a0_0;
+  for (int32_t k = 0; k < 12; ++k) {
+    const c7x_f32x8 w0 = c7x_load8(w + 0);
+    c7x_f32x8 x;
+    x = c7x_splat8(s0[k]);
+    a0_0 = c7x_fma8(x, w0, a0_0);
+    x = c7x_splat8(s1[k]);
+    a1_0 = c7x_fma8(x, w0, a1_0);
+    w += 8;
+  }
+  c7x_store8_n(d + 0, a0_0, tail);
+  c7x_store8_n(d + 5, a1_0, tail);
+}
+
+static void __tvm_ffi_matmul_2x5x12_block1(const float* C7X_RESTRICT src, const float* C7X_RESTRICT weights, const float* C7X_RESTRICT bias, float* C7X_RESTRICT dst, int32_t first, int32_t last, int32_t tail) {
+  for (int32_t tile = first; tile < last; tile += 2) {
+    const int32_t p = tile < 0 ? tile : 0;
+    __tvm_ffi_matmul_2x5x12_block1_tile(src + (p * 12), src + ((p + 1) * 12), weights, bias, dst + p * 5, tail);
+  }
+}
+static int32_t __tvm_ffi_matmul_2x5x12(const float* C7X_RESTRICT in0, const float* C7X_RESTRICT in1, const float* C7X_RESTRICT in2, float* C7X_RESTRICT out0) {
+  const float* const src = in0;
+  const float* const wts = in1;
+  const float* const bias = in2;
+  float* const dst = out0;
+  for (int32_t m = 0; m < 2; m += 2) {
+    const int32_t end = m + 2 < 2 ? m + 2 : 2;
+    for (int32_t b = 0; b < 1; ++b) __tvm_ffi_matmul_2x5x12_block1(src, wts + (b * 1 + 0) * 96, bias + (b * 1 + 0) * 8, dst + (b * 1 + 0) * 8, m, end, 5);
+  }
+  return 0;
+}
+
+static int32_t __tvm_ffi_softmax_5(const float* C7X_RESTRICT in0, float* C7X_RESTRICT out0) {
+  for (int32_t n = 0; n < 2; ++n) {
+    const float* const x = in0 + n * 5;
+    float* const y = out0 + n * 5;
+    c7x_f32x8 top = c7x_splat8(-INFINITY), sum = c7x_splat8(0.0f);
+    float last[8];
+    for (int32_t i = 0; i < 8; ++i) last[i] = i < 5 ? x[0 + i] : -INFINITY;
+    top = c7x_max8(top, c7x_load8(last));
+    const c7x_f32x8 shift = c7x_splat8(c7x_hmax8(top));
+    const c7x_f32x8 e = c7x_exp8(c7x_load8(last) - shift);
+    sum = sum + e;
+    const c7x_f32x8 scale = c7x_splat8(1.0f / c7x_hadd8(sum));
+    c7x_store8_n(y + 0, e * scale, 5);
+  }
+  return 0;
+}
+
+static const C7X_ALIGNED(64) float cg_constant_0[5] = {(-0.75f), (-0.171875f), 0.40625f, (-0.546875f), 0.03125f};
+
+int32_t cg_main(const void *const *inputs, void *const *outputs, const void *weights, void *arena) {
+  const uint8_t *w = (const uint8_t *)weights;
+  uint8_t *a = (uint8_t *)arena;
+  int32_t status = 0;
+  (void)inputs;
+  (void)outputs;
+  (void)w;
+  (void)a;
+  /* 0: linear: matmul, add */
+  status = __tvm_ffi_matmul_2x5x12((const float *)inputs[0], (const float *)(w + 128), (const float *)cg_constant_0, (float *)(a + 0));
+  if (status != 0) return status;
+  /* 1: _softmax: nn.softmax */
+  status = __tvm_ffi_softmax_5((const float *)(a + 0), (float *)outputs[0]);
+  if (status != 0) return status;
+  return status;
+}
+
+static C7X_ALIGNED(128) uint8_t cg_arena[128];
+
+static C7X_ALIGNED(128) uint8_t cg_output_0[40];
+
+static c7x_tensor cg_output_objects[1];
+
+/* Entry of weights.bin and offset of its data from the file's start. */
+static const uint64_t cg_weights[1][2] = {
+    {1, 128}};
+
+/* The start of weights.bin in memory. The loader hands out one object per entry, pointing into the file, so every
+ * object must agree about where the file starts; NULL when there are no constants or they do not fit this module. */
+static const void *cg_find_weights(const c7x_any *constants) {
+  const uint8_t *base = NULL;
+  int i;
+  if (constants == NULL) return NULL;
+  for (i = 0; i < 1; ++i) {
+    const c7x_any *cell = &constants[cg_weights[i][0]];
+    const uint8_t *start;
+    if (cell->type_index != C7X_TYPE_TENSOR || cell->v.ptr == NULL) return NULL;
+    start = (const uint8_t *)((const c7x_tensor *)cell->v.ptr)->data - cg_weights[i][1];
+    if (i > 0 && start != base) return NULL;
+    base = start;
+  }
+  return base;
+}
+
+static void cg_set_output(c7x_tensor *tensor, void *data, int code, int bits, int ndim) {
+  memset(tensor, 0, sizeof(*tensor));
+  tensor->header.type_index = C7X_TYPE_TENSOR;
+  tensor->header.ref_counter = 1;
+  tensor->data = data;
+  tensor->ndim = ndim;
+  tensor->dtype.code = (uint8_t)code;
+  tensor->dtype.bits = (uint8_t)bits;
+  tensor->dtype.lanes = 1;
+  tensor->shape = tensor->shape_storage;
+}
+
+int cg_main_dsp(void *inputs, int num_inputs, void *constants, void *result) {
+  const c7x_any *cells = (const c7x_any *)inputs;
+  c7x_any *slot = (c7x_any *)result;
+  const void *input_data[1];
+  void *output_data[1];
+  const void *weights = NULL;
+  int32_t status;
+  int i;
+  (void)inputs;
+  (void)constants;
+  if (num_inputs != 1 || slot == NULL) return -1;
+  if (cells == NULL) return -1;
+  for (i = 0; i < num_inputs; ++i) {
+    const c7x_tensor *tensor = (const c7x_tensor *)cells[i].v.ptr;
+    if (cells[i].type_index != C7X_TYPE_TENSOR || tensor == NULL) return -1;
+    input_data[i] = (const uint8_t *)tensor->data + tensor->byte_offset;
+  }
+  weights = cg_find_weights((const c7x_any *)constants);
+  if (weights == NULL) return -1;
+  output_data[0] = cg_output_0;
+  status = cg_main(input_data, output_data, weights, cg_arena);
+  if (status != 0) return (int)status;
+  cg_set_output(&cg_output_objects[0], cg_output_0, 2, 32, 2);
+  cg_output_objects[0].shape_storage[0] = 2;
+  cg_output_objects[0].shape_storage[1] = 5;
+  slot->small_len = 0;
+  slot->type_index = C7X_TYPE_TENSOR;
+  slot->v.ptr = &cg_output_objects[0];
+  return 0;
+}
