@@ -399,7 +399,9 @@ def _check(workspace: Workspace, options: Options, reporter: Reporter) -> Result
 def _compare(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
     from c7x.report.compare import Tolerance, compare_stage
 
-    tolerance = Tolerance(relative=options.get("tolerance"), rtol=options.get("rtol"), atol=options.get("atol"))
+    asked = {"relative": options.get("tolerance"), "rtol": options.get("rtol"), "atol": options.get("atol")}
+    # Without a wish of the user the model's kind decides: a quantised one is judged by its signal to noise ratio.
+    tolerance = Tolerance(**asked) if any(value is not None for value in asked.values()) else None
     inputs = tuple(Path(text) for text in options.get("input") or ())
     return compare_stage(workspace, inputs=inputs, tolerance=tolerance, reporter=reporter)
 

@@ -279,3 +279,21 @@ def test_bench_stage_is_labelled_as_host_time(tmp_path: Path) -> None:
     assert "not the DSP's time" in result["note"]
     json.dumps(result, allow_nan=False)
     assert isinstance(HostExecutable(ws, [f32(1, 2, 3)]).round(1, 0), list)
+
+
+@pytest.mark.parametrize(
+    ("options", "tolerance"),
+    [({}, None), ({"tolerance": 1e-3}, Tolerance(relative=1e-3)), ({"atol": 0.0}, Tolerance(atol=0.0))],
+)
+def test_the_stage_leaves_the_tolerance_to_the_kind_of_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: dict[str, float], tolerance: Tolerance | None
+) -> None:
+    """A quantised model has a limit of its own, which only a wish of the user replaces."""
+    from c7x import stages
+    from c7x.report import compare
+    from c7x.reporter import SILENT
+
+    seen: list[object] = []
+    monkeypatch.setattr(compare, "compare_stage", lambda ws, **given: seen.append(given["tolerance"]) or {})
+    stages._compare(Workspace(tmp_path), options, SILENT)
+    assert seen == [tolerance]
