@@ -294,6 +294,11 @@ def test_the_stage_leaves_the_tolerance_to_the_kind_of_model(
     from c7x.reporter import SILENT
 
     seen: list[object] = []
-    monkeypatch.setattr(compare, "compare_stage", lambda ws, **given: seen.append(given["tolerance"]) or {})
+
+    def record(ws: Workspace, **given: object) -> dict[str, object]:
+        seen.append(given["tolerance"])
+        return {}
+
+    monkeypatch.setattr(compare, "compare_stage", record)
     stages._compare(Workspace(tmp_path), options, SILENT)
     assert seen == [tolerance]
