@@ -145,7 +145,7 @@ def conv_cases(rng: np.random.Generator) -> list[Case]:
             conv(rng, dtype=dtype, c=32, o=16, h=90, w=80, padding=(1, 1, 1, 1), **zeros),
         ]
     # A zero point at either end of the range, where padding and the sign meet.
-    cases += [conv(rng, c=8, o=8, padding=(1, 1, 1, 1), x_zero=z, y_zero=-z, low=-z) for z in (-128, 127)]
+    cases += [conv(rng, c=8, o=8, padding=(1, 1, 1, 1), x_zero=z, y_zero=-z - 1, low=-z - 1) for z in (-128, 127)]
     return cases
 
 
@@ -272,7 +272,8 @@ def test_rows_are_within_one_of_float(dtype: str, tmp_path: Path) -> None:
 BUILDS = {
     "native": (harness.CXX_FLAGS, "native", ("-O3",)),
     "baseline": (harness.C_FLAGS, "x86-64", ("-O2",)),
-    "avx2": (harness.C_FLAGS, "x86-64-v3", ("-O3",)),
+    "twins": (harness.C_FLAGS, "x86-64", ("-O3", "-DC7X_CLONES")),
+    "avx2": (harness.CXX_FLAGS, "x86-64-v3", ("-O2",)),
     "clang": (("clang", "-x", "c", "-std=c99"), "x86-64-v3", ("-O2",)),
     "sanitized": (harness.C_FLAGS, "native", ("-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=all")),
 }

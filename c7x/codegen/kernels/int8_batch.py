@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from c7x.codegen.kernels.base import LANES, GeneratedKernel, KernelOptions, Operand, align64, ceil_div
-from c7x.codegen.kernels.int8_common import MAX_DEPTH_INT8, fill, finish, require_integer
+from c7x.codegen.kernels.int8_common import MAX_DEPTH_INT8, fill, finish, hot, require_integer
 from c7x.codegen.program import TensorType
 
 #: Rows of a in a tile.
@@ -39,9 +39,12 @@ def supports(attrs: Mapping[str, Any], inputs: Sequence[Operand], outputs: Seque
     return require_integer([inputs[0].type, inputs[1].type, outputs[0]])
 
 
+_PARAMS = (
+    "const uint8_t* C7X_RESTRICT a, const int8_t* C7X_RESTRICT w, const int32_t* C7X_RESTRICT rows, "
+    "const int32_t* C7X_RESTRICT columns, int8_t* C7X_RESTRICT dst, int32_t count"
+)
+
 _TILE = """\
-C7X_KERNEL static void @SYMBOL@_tile(const uint8_t* C7X_RESTRICT a, const int8_t* C7X_RESTRICT w,
-    const int32_t* C7X_RESTRICT rows, const int32_t* C7X_RESTRICT columns, int8_t* C7X_RESTRICT dst, int32_t count) {
   static const int32_t multiplier[8] = {@MULS@};
   static const int32_t shift[8] = {@SHIFTS@};
   const c7x_i32x8 start = c7x_load8i(columns);
@@ -51,9 +54,7 @@ C7X_KERNEL static void @SYMBOL@_tile(const uint8_t* C7X_RESTRICT a, const int8_t
     const c7x_i32x8 b = c7x_load32b(w + 32 * k);
 @DOTS@\
   }
-@STORES@\
-}
-"""
+@STORES@"""
 
 _BODY = """\
   uint8_t* const rows_of_a = workspace;
@@ -181,7 +182,7 @@ def generate(
         },
     )
     return finish(
-        functions=tile,
+        functions=hot("tile", _PARAMS, tile.splitlines()),
         body=[line[2:] for line in fill(_BODY, values).splitlines()],
         inputs=inputs,
         outputs=outputs,

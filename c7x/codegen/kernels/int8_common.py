@@ -11,6 +11,7 @@ is real zero, that is x_zero.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,6 +47,34 @@ def fill(template: str, values: Mapping[str, Any]) -> str:
     for name, value in values.items():
         template = template.replace(f"@{name}@", str(value))
     return template
+
+
+_TWINNED = re.compile(r"\bc7x_(dot2|dot4|mul16|widen8|narrow8|clamp8i|requantize8|splat8i|load8i|load32b|splat4b)\(")
+_PARAMETER = re.compile(r"(\w+)(?:,|$)")
+
+
+def hot(name: str, params: str, body: Sequence[str]) -> str:
+    """The static function ``@SYMBOL@_<name>`` around a hot loop, and its twin with AVX2 for programs that choose when
+    they start (c7x_integer.h)."""
+    arguments = ", ".join(_PARAMETER.findall(params))
+    twin = [_TWINNED.sub(r"c7x_\1_avx2(", line) for line in body]
+    lines = [
+        "#if defined(C7X_USE_TWIN)",
+        f"C7X_TWIN static void @SYMBOL@_{name}_avx2({params}) {{",
+        *twin,
+        "}",
+        "#endif",
+        f"C7X_HOT static void @SYMBOL@_{name}({params}) {{",
+        "#if defined(C7X_USE_TWIN)",
+        "  if (C7X_USE_TWIN) {",
+        f"    @SYMBOL@_{name}_avx2({arguments});",
+        "    return;",
+        "  }",
+        "#endif",
+        *body,
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def finish(

@@ -21,7 +21,7 @@ import numpy as np
 
 from c7x.codegen.kernels import int8_depthwise
 from c7x.codegen.kernels.base import LANES, GeneratedKernel, KernelOptions, Operand, align64, ceil_div
-from c7x.codegen.kernels.int8_common import MAX_DEPTH_INT8, fill, finish, require_integer
+from c7x.codegen.kernels.int8_common import MAX_DEPTH_INT8, fill, finish, hot, require_integer
 from c7x.codegen.program import TensorType
 
 #: Output pixels in a tile.
@@ -289,7 +289,7 @@ def _loops(s: QConv, row: int, inner: Sequence[str], after_row: Sequence[str] = 
     return lines
 
 
-def _params(s: QConv, pixels: int) -> str:
+def _params(s: QConv) -> str:
     wide = s.dtype == "int16"
     return ", ".join(
         [
@@ -308,8 +308,7 @@ def _params(s: QConv, pixels: int) -> str:
 def _tile_int8(s: QConv, pixels: int, row: int, vector_shift: bool) -> str:
     """A static function: ``pixels`` output pixels by one panel of channels."""
     vectors = range(s.vectors)
-    lines = [f"C7X_KERNEL static void @SYMBOL@_tile({_params(s, pixels)}) {{"]
-    lines += [f"  const uint8_t* const x{p} = src + table[{p}];" for p in range(pixels)]
+    lines = [f"  const uint8_t* const x{p} = src + table[{p}];" for p in range(pixels)]
     lines.append("  const int8_t* w = weights;")
     for v in vectors:
         lines.append(f"  const c7x_i32x8 b{v} = c7x_load8i(bias + {v * LANES});")
@@ -340,7 +339,7 @@ def _tile_int8(s: QConv, pixels: int, row: int, vector_shift: bool) -> str:
             lines.append(f"  c7x_narrow8({target}, {value});")
         if partial:
             lines.append(f"  memcpy(dst + {p * s.o}, row, (size_t)count);")
-    return "\n".join([*lines, "}"]) + "\n"
+    return hot("tile", _params(s), lines)
 
 
 #: For ratios of one and more, which a result of eight bits needs only where almost everything saturates.
@@ -358,8 +357,7 @@ static c7x_i32x8 @SYMBOL@_requantize(c7x_i32x8 sum, const int32_t* multiplier, c
 
 
 def _tile_int16(s: QConv, pixels: int, row: int) -> str:
-    lines = [f"C7X_KERNEL static void @SYMBOL@_tile({_params(s, pixels)}) {{"]
-    lines += [f"  const int16_t* const x{p} = src + table[{p}];" for p in range(pixels)]
+    lines = [f"  const int16_t* const x{p} = src + table[{p}];" for p in range(pixels)]
     lines += [
         "  const int16_t* w = weights;",
         f"  int64_t sums[{pixels * LANES}];",
@@ -414,7 +412,7 @@ def _tile_int16(s: QConv, pixels: int, row: int) -> str:
             f"    dst[{p * s.o} + i] = (int16_t)c7x_clamp_i64(v, {s.low}, {s.high});",
             "  }",
         ]
-    return "\n".join([*lines, "}"]) + "\n"
+    return hot("tile", _params(s), lines)
 
 
 def name_hint(s: QConv) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from c7x.codegen.kernels.base import LANES, GeneratedKernel, KernelOptions, Operand, align64, ceil_div
-from c7x.codegen.kernels.int8_common import fill, finish
+from c7x.codegen.kernels.int8_common import fill, finish, hot
 from c7x.codegen.program import TensorType
 
 #: Neighbouring outputs of a row in a tile; they share the pixels they both read.
@@ -125,9 +125,6 @@ def _tile(g: Mapping[str, int], outputs: int, row: int) -> str:
     """A static function: ``outputs`` neighbouring outputs of a row, all channels."""
     c = g["C"]
     lines = [
-        "C7X_KERNEL static void @SYMBOL@_tile(const int8_t* C7X_RESTRICT src, const int8_t* C7X_RESTRICT weights,",
-        "    const int32_t* C7X_RESTRICT bias, const int32_t* C7X_RESTRICT multiplier,",
-        "    const int32_t* C7X_RESTRICT shift, int8_t* C7X_RESTRICT dst) {",
         f"  for (int32_t v = 0; v < {c}; v += {LANES}) {{",
         # The last vector is moved back to end at the last channel; what it computes again comes out the same.
         f"    const int32_t c = v < {c - LANES} ? v : {c - LANES};",
@@ -150,7 +147,11 @@ def _tile(g: Mapping[str, int], outputs: int, row: int) -> str:
     for p in range(outputs):
         value = f"c7x_requantize8(a{p}, multiplier + c, shift + c){zero}"
         lines.append(f"    c7x_narrow8(dst + {p * c} + c, c7x_clamp8i({value}, {g['LOW']}, {g['HIGH']}));")
-    return "\n".join([*lines, "  }", "}"]) + "\n"
+    params = (
+        "const int8_t* C7X_RESTRICT src, const int8_t* C7X_RESTRICT weights, const int32_t* C7X_RESTRICT bias, "
+        "const int32_t* C7X_RESTRICT multiplier, const int32_t* C7X_RESTRICT shift, int8_t* C7X_RESTRICT dst"
+    )
+    return hot("tile", params, [*lines, "  }"])
 
 
 def _lanes(
