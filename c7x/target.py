@@ -215,14 +215,16 @@ ATTRIBUTES: Final[tuple[Attribute, ...]] = (
         type="bool",
         default="1; 0 with board beagley-ai",
         effect="allows calls of `c7x_int8_max_pool_tidl`, which only firmware with TIDL provides",
-        acts="nowhere yet; for quantised models, which are planned",
+        acts="c7, every mode: a module that calls it without is refused; c7x itself uses `c7x_int8_max_pool`, which "
+        "every firmware has",
     ),
     Attribute(
         name="mmalib",
         type="bool",
         default="0",
-        effect="moves quantised layers to MMALIB, TI's library for the matrix multiply accelerator",
-        acts="nowhere yet; for quantised models with a c7 mcpu, which are planned",
+        effect="moves quantised layers to MMALIB, TI's library for the matrix multiply accelerator, and to the "
+        "firmware's other int8 kernels",
+        acts="c7, every mode, for quantised models",
     ),
 )
 

@@ -7,11 +7,15 @@
 #ifndef C7X_INTEGER_H
 #define C7X_INTEGER_H
 
-#if defined(__has_builtin)
+/* None of these under __C7000__, where a host emulation may well be compiled for a processor that has them. */
+#if defined(__has_builtin) && !defined(__C7000__)
 #define C7X_HAS(name) __has_builtin(name)
 #else
 #define C7X_HAS(name) 0
 #endif
+
+/* The right shift of a negative number is the compiler's choice; the ratios below need the arithmetic one. */
+typedef char c7x_shifts_keep_the_sign[((int32_t)-3 >> 1) == -2 && ((int64_t)-3 >> 1) == -2 ? 1 : -1];
 
 C7X_INLINE c7x_i32x8 c7x_load8i(const int32_t *p) { return *(const c7x_i32x8 *)p; }
 C7X_INLINE void c7x_store8i(int32_t *p, c7x_i32x8 v) { *(c7x_i32x8 *)p = v; }
@@ -35,7 +39,7 @@ C7X_INLINE c7x_i32x8 c7x_splat4b(const void *p) {
  * With C7X_CLONES (c7x_vector.h) a program built for every x86-64 picks when it starts. Functions that name instructions
  * cannot be cloned by the compiler, so the kernels hold a twin of each hot function, written with these. */
 
-#if defined(__AVX2__)
+#if defined(__AVX2__) || defined(__C7000__)
 #if C7X_HAS(__builtin_ia32_pmaddwd256) && C7X_HAS(__builtin_ia32_pmuldq256) && C7X_HAS(__builtin_ia32_packssdw128)
 #define C7X_WITH_AVX2 C7X_INLINE
 #endif
@@ -192,7 +196,7 @@ C7X_INLINE c7x_i32x8 c7x_dot4(c7x_i32x8 sum, c7x_i32x8 x, c7x_i32x8 w) {
 
 /* sum + x * w in every lane, where x and w are within an int16. */
 C7X_INLINE c7x_i32x8 c7x_mul16(c7x_i32x8 sum, c7x_i32x8 x, c7x_i32x8 w) {
-#if defined(__SSE2__)
+#if defined(__SSE2__) && !defined(__C7000__)
   return sum + c7x_madd(x, w & c7x_splat8i(0x0000ffff));
 #else
   return sum + x * w;

@@ -12,6 +12,7 @@ import pytest
 from c7x.codegen.kernels import supports
 from c7x.codegen.kernels.int8_elementwise import table_of
 from c7x.codegen.program import TensorType
+from c7x.toolchain.hostemu import DEFAULT_CORE, find_emulation
 from tests.integer_models import MODELS, multiplier_and_shift
 from tests.integration import kernel_harness as harness
 from tests.integration.kernel_harness import Case
@@ -302,3 +303,17 @@ def test_refuses_what_it_would_get_wrong() -> None:
     assert "dtype" in str(
         supports(mixed.op, mixed.attrs, mixed.operands, [TensorType(dtype="int16", shape=mixed.outputs[0].shape)])
     )
+
+
+def test_kernels_as_c7000_code(tmp_path: Path) -> None:
+    """The same results from the text that a C7000 compiler sees, under the host emulation."""
+    rng = np.random.default_rng(9)
+    cases = [*conv_cases(rng)[::5], *other_cases(rng)[::6], *matrix_cases(rng)[::7]]
+    built = [case.generate() for case in cases]
+    emulation = find_emulation(DEFAULT_CORE, "open")
+    command = ("g++", "-x", "c++", *emulation.compile_flags)
+    headers = (harness.HEADER, INTEGER)
+    library = harness.compile_kernels(built, tmp_path, command, "native", ("-O1",), headers)
+    for index, (kernel, case) in enumerate(zip(built, cases, strict=True)):
+        (got,) = harness.call(library, index, kernel, case)
+        np.testing.assert_array_equal(got, MODELS[case.op](case.attrs, case.inputs, case.outputs[0].shape))
