@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -66,25 +65,17 @@ def test_no_argument_prints_help() -> None:
     assert "compile" in result.stdout
 
 
-def test_help_is_light_and_fast() -> None:
+def test_help_is_light() -> None:
+    """What makes ``--help`` slow is what it loads: no package that computes, and no room of the compiler."""
     code = (
         "import sys; from c7x.cli import main; main(['--help']); "
-        "heavy = {'torch', 'tvm', 'numpy', 'docker'} & set(sys.modules); sys.exit(f'imports {heavy}' if heavy else 0)"
+        "heavy = {'torch', 'tvm', 'numpy', 'docker', 'elftools', 'c7x.codegen', 'c7x.frontend', 'c7x.graph'}; "
+        "loaded = sorted(heavy & set(sys.modules)); sys.exit(f'imports {loaded}' if loaded else 0)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
-    # Against the smallest program of the same libraries, in the same minute: a machine's speed must not decide.
-    smallest = "import typer; app = typer.Typer(); [app.command(n)(lambda: None) for n in 'ab']; app(['--help'])"
-    times: dict[str, list[float]] = {code: [], smallest: []}
-    for _ in range(5):
-        for program, seconds in times.items():
-            start = time.perf_counter()
-            subprocess.run([sys.executable, "-c", program], capture_output=True, cwd=ROOT, timeout=60, check=True)
-            seconds.append(time.perf_counter() - start)
-    own, peer = (min(seconds) for seconds in times.values())
-    assert own < 2.5 * peer, (own, peer)
 
 
 def test_completion_script() -> None:
