@@ -152,6 +152,18 @@ CASES: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]], dict[str,
         {"qbatch_matmul": 1},
         {"qbatch_matmul": 1},
     ),
+    "scaled_product": (
+        lambda: Fn(lambda s, x, y: (x * 0.5) @ (y * 0.25).transpose(-1, -2)),
+        [(2, 3, 7, 16), (2, 3, 5, 16)],
+        {"qbatch_matmul": 1},
+        {"qbatch_matmul": 1},
+    ),
+    "max_pool1d": (
+        lambda: nn.Sequential(nn.Conv1d(8, 12, 3), nn.MaxPool1d(2)),
+        [(1, 8, 30)],
+        {"qconv2d_1x3": 1, "qmax_pool_1x2": 1},
+        {"qconv2d_1x3": 1, "qmax_pool_1x2": 1},
+    ),
     "concat": (
         lambda: Fn(lambda s, x, y: s.c(torch.cat([x, y], 1)), c=nn.Conv2d(16, 8, 1)),
         [X, X],

@@ -13,7 +13,7 @@ from c7x.graph.offload import last_two_swapped, spread
 from c7x.graph.qdq.conv import MAX_DEPTH_INT8
 from c7x.graph.qdq.fusion import Fusion
 from c7x.graph.qdq.scales import multiplier_shift
-from c7x.graph.qdq.values import Clipped, Params, quantized
+from c7x.graph.qdq.values import Clipped, Params, quantized, scaled
 
 
 def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
@@ -21,12 +21,13 @@ def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
     call = line.value(clip.source)
     if op_name(call) != "matmul":
         return None
-    a, b = (quantized(line, operand) for operand in call.args)
+    (x, x_factor, x_via), (y, y_factor, y_via) = (scaled(line, operand) for operand in call.args)
+    a, b = quantized(line, x), quantized(line, y)
     if a is None or b is None or {a.params.dtype, b.params.dtype} != {out.dtype}:
         return None
     if len(a.shape) < 2 or len(b.shape) < 2 or is_const(b.tensor) or is_const(a.tensor):
         return None
-    fitted = multiplier_shift(np.array([a.params.scale * b.params.scale / out.scale]))
+    fitted = multiplier_shift(np.array([a.params.scale * x_factor * b.params.scale * y_factor / out.scale]))
     deep = a.shape[-1] > MAX_DEPTH_INT8 and out.dtype == "int8"
     offset = out.dtype == "int16" and (a.params.zero, b.params.zero) != (0, 0)
     if fitted is None or int(fitted[1][0]) < 31 or deep or offset:
@@ -34,7 +35,7 @@ def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
         return None
     shape = shape_of(call)
     low, high = fusion.bounds(out, clip)
-    line.absorb(a.via, b.via, clip.source, *clip.via[::-1])
+    line.absorb(a.via, b.via, *x_via, *y_via, clip.source, *clip.via[::-1])
     swapped = last_two_swapped(line, b.tensor)
     right = b.tensor if swapped is None else swapped
     (*lead_a, m, k), (*lead_b, b1, b2) = a.shape, shape_of(right)

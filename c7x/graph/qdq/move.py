@@ -115,6 +115,7 @@ MOVES: dict[str, Move] = {
     "nn.pad": _pad,
     "repeat": _repeat,
     "image.resize2d": _resize,
+    "nn.max_pool1d": pool.maximum,
     "nn.max_pool2d": pool.maximum,
 }
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from c7x.graph.line import Line, const_numpy, is_const, make_const, op_name, scalar_value, shape_of, tensor_type
+from c7x.graph.line import Line, const_numpy, is_const, make_const, op_name, shape_of, tensor_type
 from c7x.graph.qdq.fusion import Fusion
-from c7x.graph.qdq.values import Clipped, Params, Quantized, quantized
+from c7x.graph.qdq.values import Clipped, Params, Quantized, quantized, scaled
 
 
 def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
@@ -18,7 +18,7 @@ def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
     name = op_name(call)
     if name not in ("nn.softmax", "nn.layer_norm"):
         return None
-    operand, factor, via = _scaled(line, call.args[0]) if name == "nn.softmax" else (call.args[0], 1.0, [])
+    operand, factor, via = scaled(line, call.args[0]) if name == "nn.softmax" else (call.args[0], 1.0, [])
     data = quantized(line, operand)
     if data is None or data.params.dtype != out.dtype:
         return None
@@ -33,19 +33,6 @@ def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
         "high": high,
     }
     return (_softmax if name == "nn.softmax" else _layer_norm)(fusion, line, call, data, out, attrs, clip)
-
-
-def _scaled(line: Line, expr: Any) -> tuple[Any, float, list[Any]]:
-    """(operand, factor, variables) behind a multiplication or division by a positive number, as of attention scores."""
-    call = line.value(expr)
-    if op_name(call) in ("multiply", "divide"):
-        operand, other = call.args
-        if op_name(call) == "multiply" and is_const(operand):
-            operand, other = other, operand
-        number = scalar_value(other)
-        if isinstance(number, float) and number > 0 and math.isfinite(number):
-            return operand, number if op_name(call) == "multiply" else 1.0 / number, [expr]
-    return expr, 1.0, []
 
 
 def _softmax(

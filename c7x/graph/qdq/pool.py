@@ -153,6 +153,8 @@ def _ratios(window: Window, data: Quantized, out: Params) -> list[list[int]] | N
 def maximum(fusion: Fusion, line: Line, call: Any, data: Quantized) -> Any:
     """The integers of ``max_pool2d(dequantize)``; None when no kernel takes it."""
     a = call.attrs
+    if op_name(call) == "nn.max_pool1d":
+        return _maximum_of_rows(fusion, line, call, data)
     if str(a.layout) != "NCHW" or len(shape_of(call)) != 4:
         return None
     pool, strides, padding, dilation = (_ints(v) for v in (a.pool_size, a.strides, a.padding, a.dilation))
@@ -166,3 +168,25 @@ def maximum(fusion: Fusion, line: Line, call: Any, data: Quantized) -> Any:
     attrs = {"pool": pool, "strides": strides, "padding": padding, "dilation": dilation, "x_zero": 0}
     last = fusion.last(line, data.tensor)
     return first(fusion.own(line, "qmax_pool2d", [last], attrs, (n, oh, ow, c), data.params.dtype))
+
+
+def _maximum_of_rows(fusion: Fusion, line: Line, call: Any, data: Quantized) -> Any:
+    """A 1-D pool as one row of an image."""
+    a = call.attrs
+    if str(a.layout) != "NCW":
+        return None
+    (pool,), (stride,), (before, after), (dilation,) = (
+        _ints(v) for v in (a.pool_size, a.strides, a.padding, a.dilation)
+    )
+    n, c, w = data.shape
+    row = line.emit(relax.op.reshape(fusion.last(line, data.tensor), (n, 1, w, c)), "_row")
+    attrs = {
+        "pool": [1, pool],
+        "strides": [1, stride],
+        "padding": [0, before, 0, after],
+        "dilation": [1, dilation],
+        "x_zero": 0,
+    }
+    width = shape_of(call)[2]
+    result = fusion.own(line, "qmax_pool2d", [row], attrs, (n, 1, width, c), data.params.dtype)
+    return first(line.emit(relax.op.reshape(result, (n, width, c)), "_row"))

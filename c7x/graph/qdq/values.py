@@ -6,6 +6,7 @@ quantised tensors the float operators read, with which scales, which clips stand
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -181,6 +182,19 @@ def bias_of(line: Line, expr: Any, units: np.ndarray) -> np.ndarray | None:
         return None
     scaled = np.rint(value / units)
     return scaled.astype(np.int64) if np.all(np.abs(scaled) < 2.0**62) else None
+
+
+def scaled(line: Line, expr: Any) -> tuple[Any, float, list[Any]]:
+    """(operand, factor, variables) behind a multiplication or division by a positive number, as of attention scores."""
+    call = line.value(expr)
+    if op_name(call) in ("multiply", "divide"):
+        operand, other = call.args
+        if op_name(call) == "multiply" and is_const(operand):
+            operand, other = other, operand
+        number = scalar_value(other)
+        if isinstance(number, float) and number > 0 and math.isfinite(number):
+            return operand, number if op_name(call) == "multiply" else 1.0 / number, [expr]
+    return expr, 1.0, []
 
 
 def along_channels(expr: Any, rank: int, axis: int, channels: int) -> bool:
