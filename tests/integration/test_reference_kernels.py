@@ -85,8 +85,9 @@ class Kernels:
         (folder / "workspace.c").write_text(WORKSPACE, encoding="utf-8")
         sources = [str(native_dir() / name) for name in KERNEL_SOURCES]
         subprocess.run(
-            [*_command(build), "-D_POSIX_C_SOURCE=200809L", "-shared", "-fPIC", *sources, str(folder / "workspace.c"),
-             "-o", str(folder / "kernels.so"), "-lm"],
+            # Bsymbolic: TVM, once loaded, offers the same workspace functions to the whole process.
+            [*_command(build), "-D_POSIX_C_SOURCE=200809L", "-shared", "-fPIC", "-Wl,-Bsymbolic", *sources,
+             str(folder / "workspace.c"), "-o", str(folder / "kernels.so"), "-lm"],
             check=True,
         )  # fmt: skip
         self.library = ctypes.CDLL(str(folder / "kernels.so"))
