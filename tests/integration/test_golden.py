@@ -16,7 +16,7 @@ from tests.integration.zoo import ROOT, generate
 from tests.models import MODELS, ModelCase
 
 GOLDEN = ROOT / "tests" / "golden"
-HEADERS = ("c7x_vector.h", "c7x_scalar.h")
+HEADERS = ("c7x_abi.h", "c7x_vector.h", "c7x_scalar.h")
 CASES = [case for case in MODELS.values() if "golden" in case.tags]
 
 
