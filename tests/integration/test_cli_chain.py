@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.integration.commands import c7x, ok
 
 MODEL = """
 import sys
@@ -25,26 +21,6 @@ def make_model():
     model = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3))
     return model.eval(), (torch.linspace(-1, 1, 6).reshape(1, 6),)
 """
-
-
-def c7x(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "c7x.cli", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        timeout=300,
-        check=False,
-    )
-
-
-def ok(folder: Path, *arguments: str) -> dict[str, Any]:
-    done = c7x(folder, *arguments, "--json")
-    assert done.returncode == 0, done.stderr
-    value = json.loads(done.stdout)
-    assert value["status"] == "ok"
-    return dict(value)
 
 
 @pytest.fixture(scope="module")

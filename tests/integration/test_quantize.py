@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -15,12 +14,11 @@ import torch
 from torch import nn
 
 from examples.digits.model import HELD_OUT, calibration_inputs, load_data, make_model
+from tests.integration.commands import ROOT, c7x, ok
 from tests.models.quantized import quantize_model, sqnr
 from tests.models.vision import MobileNetV2, ResNet18
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-ROOT = Path(__file__).resolve().parents[2]
 
 MODEL = """
 import torch
@@ -39,24 +37,6 @@ def calibration_inputs():
     for _ in range(8):
         yield (torch.randn(1, 3, 16, 16),)
 """
-
-
-def c7x(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "c7x.cli", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        timeout=300,
-        check=False,
-    )
-
-
-def ok(folder: Path, *arguments: str) -> dict[str, Any]:
-    done = c7x(folder, *arguments, "--json")
-    assert done.returncode == 0, done.stderr
-    return dict(json.loads(done.stdout))
 
 
 @pytest.fixture(scope="module")
