@@ -28,8 +28,9 @@ from c7x.toolchain.stage import build_stage
 from c7x.toolchain.vdsp import build_module
 from c7x.workspace import Workspace
 from tests.integration import vdsp_harness as v
+from tests.integration.commands import ROOT
 from tests.integration.handwritten import affine_weights
-from tests.integration.test_cli_chain import MODEL, ROOT
+from tests.integration.test_cli_chain import MODEL
 
 IMPORTS_TOO_MUCH = """
 #include <stdlib.h>
