@@ -24,7 +24,7 @@ STAMP := $(VENV)/.installed-$(INSTALL_ID)
 PYTEST := $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 .PHONY: help venv demo test test-unit test-integration test-native test-slow test-all weights lint fmt typecheck bench wheel \
-	wheel-inference lock clean tools
+	wheel-inference lock clean tools engine base
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -105,6 +105,12 @@ wheel-inference: ## Build the wheel that runs modules (library, c7x_compute, C7x
 		{ cat $(BUILD)/arm-configure.log >&2; exit 1; }
 	cmake --build $(BUILD)/arm --parallel 2 >$(BUILD)/arm-build.log 2>&1 || { cat $(BUILD)/arm-build.log >&2; exit 1; }
 	$(PYTHON) native/arm/python/build_wheel.py --build $(BUILD)/arm --output dist --license LICENSE
+
+engine: ## Make a container engine run where there is none (Debian 12, as root)
+	images/engine.sh
+
+base: engine ## Make the base image from Debian packages, for machines without an image registry
+	images/base/bootstrap.sh
 
 lock: $(STAMP) ## Write the lock files anew from pyproject.toml
 	$(PYTHON) -m venv $(BUILD)/lock
