@@ -94,6 +94,7 @@ typecheck: $(STAMP) ## Check types (mypy --strict)
 bench: $(STAMP) ## Time compiled models against onnxruntime and torch on this machine
 	$(BIN)/python -m bench $(BENCH_ARGS)
 	$(BIN)/python -m bench.arm
+	$(BIN)/python -m bench.hostemu
 
 wheel: $(STAMP) ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation --outdir dist .

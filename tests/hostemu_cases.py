@@ -21,7 +21,7 @@ TOOLS = EMULATION / "tools"
 
 #: Folder of a core and the bytes of its registers.
 CORES = {"7524": ("C7524-MMA2_256", 32), "7100": ("C7100", 64)}
-FLAGS = ("-std=c++14", "-fno-strict-aliasing", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror")
+FLAGS = ("-std=c++14", "-fno-strict-aliasing", "-fno-math-errno", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror")
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
 
 #: Sets of operands a case: enough that every edge value meets every other.

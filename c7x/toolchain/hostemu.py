@@ -29,7 +29,7 @@ DEFAULT_CORE = "C7524"
 Kind = Literal["auto", "open", "ti"]
 
 #: Vectors overlay arrays of other types; a product is never fused with a sum, as on every other machine.
-_COMMON_FLAGS = ("-std=c++14", "-fno-strict-aliasing", "-ffp-contract=off", "-Wno-unknown-pragmas")
+_COMMON_FLAGS = ("-std=c++14", "-fno-strict-aliasing", "-fno-math-errno", "-ffp-contract=off", "-Wno-unknown-pragmas")
 #: TI's emulation takes Microsoft's anonymous members; with ours, clang would take __int8 for a keyword.
 _TI_FLAGS = ("-fms-extensions",)
 _CGT_VARIABLE = "TI_CGT_C7000_PATH"

@@ -366,6 +366,10 @@ def test_streams_and_kernels_on_aarch64(tmp_path: Path) -> None:
         x = _sweep(name, 2000)
         a, b = (np.frombuffer(run([*words, name], x.tobytes()), np.float32) for words in ([runner, there], [here]))
         assert np.array_equal(a, b, equal_nan=True), name
+    for name in KERNELS_OF_TWO:
+        x = np.concatenate([operand[::50] for operand in _pairs(name)])
+        a, b = (np.frombuffer(run([*words, name], x.tobytes()), np.float32) for words in ([runner, there], [here]))
+        assert np.array_equal(a, b, equal_nan=True), name
 
 
 # ------------------------------------------------------------------------------------------------------------- kernels
@@ -381,7 +385,16 @@ KERNELS: dict[str, tuple[Callable[[Any], Any], tuple[float, float] | None, float
     "recip": (lambda x: 1 / x, None, 2.5),
     "sin": (np.sin, (-8192, 8192), 3.0),
     "cos": (np.cos, (-8192, 8192), 3.0),
+    "tan": (np.tan, (-8192, 8192), 5.0),
     "tanh": (np.tanh, (-12, 12), 3.0),
+    "asin": (np.arcsin, (-1, 1), 3.0),
+    "acos": (np.arccos, (-1, 1), 2.5),
+    "atan": (np.arctan, (-1000, 1000), 3.5),
+}
+#: The same of two operands, each with a sweep of its own.
+KERNELS_OF_TWO: dict[str, tuple[Callable[[Any, Any], Any], float]] = {
+    "pow": (np.power, 1.5),
+    "atan2": (np.arctan2, 5.0),
 }
 
 
@@ -433,14 +446,55 @@ def test_kernel(kernels: dict[str, Path], name: str) -> None:
     zero = x == 0
     assert np.array_equal(np.signbit(got[zero]), np.signbit(rounded[zero]))
     normal = np.isfinite(rounded) & (np.abs(rounded) >= 2.0**-126)
-    if name in ("sin", "cos"):
+    if name in ("sin", "cos", "tan"):
         # Near a zero that is not at 0 an ulp is smaller than what the reduction keeps.
         small = np.abs(rounded) < 0.1
-        assert np.abs(got - exact)[small & np.isfinite(rounded)].max() < 2.0**-24
+        assert np.abs(got - exact)[small & np.isfinite(rounded)].max() < (2.0**-23 if name == "tan" else 2.0**-24)
         normal &= ~small
     assert error[normal].max() < bound
     # Vectors of twice the width give the same lanes.
     wide = np.frombuffer(run([kernels["7100"], name], x.tobytes()), np.float32)
+    assert np.array_equal(got, wide, equal_nan=True)
+
+
+def _pairs(name: str) -> tuple[np.ndarray[Any, np.dtype[np.float32]], np.ndarray[Any, np.dtype[np.float32]]]:
+    """Operands of a function of two: everyday ones, any bit pattern, and every pair of special values."""
+    rng = np.random.default_rng(list(name.encode()))
+    special = [0.0, 1.0, 0.5, 2.0, 3.0, 2.5, 1e-40, 2.0**-149, 1e30, 16777215.0, 16777216.0, 3e9, np.inf, np.nan]
+    both = np.asarray([sign * value for value in special for sign in (1, -1)], np.float32)
+    grid = [part.ravel() for part in np.meshgrid(both, both)]
+    anything = rng.integers(0, 2**32, (2, 20_000), np.uint32).view(np.float32)
+    usual = [rng.uniform(0, 20, 60_000), rng.uniform(-30, 30, 60_000)]
+    near_one = [rng.normal(1, 1e-3, 20_000), rng.normal(0, 3e4, 20_000)]
+    a, b = (
+        np.concatenate([*(part.astype(np.float32) for part in (usual[i], near_one[i])), anything[i], grid[i]])
+        for i in range(2)
+    )
+    return a, b
+
+
+@pytest.mark.parametrize("name", KERNELS_OF_TWO)
+def test_kernel_of_two(kernels: dict[str, Path], name: str) -> None:
+    function, bound = KERNELS_OF_TWO[name]
+    a, b = _pairs(name)
+    data = np.concatenate([a, b]).tobytes()
+    got = np.frombuffer(run([kernels["7524"], name], data), np.float32)
+    with np.errstate(all="ignore"):
+        exact = function(a.astype(np.float64), b.astype(np.float64))
+        rounded = exact.astype(np.float32)
+        ulp = np.maximum(np.spacing(np.abs(rounded)).astype(np.float64), 2.0**-149)
+        error = np.abs(got.astype(np.float64) - exact) / ulp
+    assert np.array_equal(np.isnan(got), np.isnan(rounded))
+    # At the end of the range the last ulp decides between the largest number and infinity.
+    clear = np.isfinite(rounded) & (np.abs(exact) < float(np.finfo(np.float32).max) * (1 - 2.0**-22))
+    assert not np.isinf(got[clear]).any()
+    infinite = np.isinf(rounded) & (np.abs(exact) > float(np.finfo(np.float32).max) * (1 + 2.0**-22))
+    assert np.array_equal(got[infinite], rounded[infinite])
+    zero = rounded == 0
+    assert np.array_equal(np.signbit(got[zero]), np.signbit(rounded[zero])) and (np.abs(got[zero]) <= 2.0**-149).all()
+    assert error[clear & (np.abs(rounded) >= 2.0**-126)].max() < bound
+    assert error[clear].max() < 2 * bound
+    wide = np.frombuffer(run([kernels["7100"], name], data), np.float32)
     assert np.array_equal(got, wide, equal_nan=True)
 
 

@@ -20,7 +20,7 @@ foreach(_c7x_hostemu_folder C7100 C7120 C7504 C7524-MMA2_256)
     set_target_properties(c7x::hostemu_${_c7x_hostemu_core} PROPERTIES
       INTERFACE_INCLUDE_DIRECTORIES "${_c7x_hostemu_include}/${_c7x_hostemu_folder}"
       INTERFACE_COMPILE_DEFINITIONS "_HOST_BUILD;__${_c7x_hostemu_core}__=1;__C7000__=1;__C7X_UNSTABLE_API=1"
-      INTERFACE_COMPILE_OPTIONS "-fno-strict-aliasing;-ffp-contract=off;-Wno-unknown-pragmas"
+      INTERFACE_COMPILE_OPTIONS "-fno-strict-aliasing;-fno-math-errno;-ffp-contract=off;-Wno-unknown-pragmas"
       INTERFACE_COMPILE_FEATURES cxx_std_14)
   endif()
 endforeach()

@@ -187,7 +187,7 @@ inline T reciprocal_seed(T x) {
 }
 template <class T>
 inline T reciprocal_root_seed(T x) {
-  return x == T(0) ? T(1) / x : (T(1) / std::sqrt(x)) * seed_error(x);
+  return (T(1) / std::sqrt(x)) * seed_error(x);
 }
 
 }  // namespace c7x_emu
