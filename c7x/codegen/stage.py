@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from c7x.codegen.emit import Emitted, emit
 from c7x.codegen.layers import layer_records, offload_report
 from c7x.codegen.literals import c_identifier
+from c7x.codegen.memory import memory_map
 from c7x.codegen.program import Program
 from c7x.codegen.walk import program_from_relax
 from c7x.graph.pipeline import lower_graph
@@ -57,7 +58,7 @@ def compile_module(
 
 def codegen_stage(ws: Workspace, *, target: Target, reporter: Reporter = SILENT) -> dict[str, Any]:
     """Reads model.relax and model.params.npz, writes lib0.c, devc.c, weights.bin, <name>.h, model_library.tar, io.json,
-    layers.json and offload.json; returns the sizes and counts that the summary shows."""
+    layers.json, memory.json and offload.json; returns the sizes and counts that the summary shows."""
     from c7x.frontend.importer import load_relax
 
     with ws.stage("codegen", inputs=["model.relax", "model.params.npz"]) as run:
@@ -68,6 +69,7 @@ def codegen_stage(ws: Workspace, *, target: Target, reporter: Reporter = SILENT)
         for file, content in sorted(compiled.emitted.files.items()):
             run.write_bytes(file, content)
         run.write_json("layers.json", layer_records(compiled.program))
+        run.write_json("memory.json", memory_map(compiled.program, compiled.emitted.plan))
         report = offload_report(compiled.program)
         run.write_json("offload.json", report)
         run.options["target"] = str(target)
