@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Annotated, Any, Literal, NoReturn
 
 import typer
+from rich.text import Text
 from typer.core import TyperGroup
 
 from c7x import doctor as doctor_module
@@ -25,6 +26,7 @@ from c7x import ui
 from c7x.engine.local import EngineName, LocalEngine, StageOutcome, select_engine
 from c7x.errors import EXIT_INTERRUPTED, C7xError, CheckFailed, InternalError, UsageError
 from c7x.report.inspect import inspect_workspace, summarize
+from c7x.report.offload import offload_summary
 from c7x.stages import COMPILE_CHAIN, PEERS, StageRequest, check_quantize, requests_for
 from c7x.target import DEFAULT_MODE, find_board
 from c7x.version import __version__
@@ -592,7 +594,8 @@ def inspect(
     if build.is_file() or build.suffix == ".out":
         _inspect_module(ctx, build, board, as_json)
         return
-    result = inspect_workspace(Workspace(build))
+    workspace = Workspace(build)
+    result = {**inspect_workspace(workspace), "offload": offload_summary(workspace)}
     if as_json:
         ui.print_json({"status": "ok", "build": str(build), **result})
         return
@@ -608,6 +611,13 @@ def inspect(
         console.print()
     rows = [(f["name"], f["stage"], f["state"], ui.format_bytes(f["bytes"])) for f in result["files"]]
     console.print(ui.table(("file", "stage", "state", "size"), rows, left=3))
+    if result["l2"]:
+        console.print()
+        console.print(ui.l2_table(result["l2"]))
+    if result["offload"]:
+        for part in ui.offload_tables(result["offload"]):
+            console.print()
+            console.print(part, soft_wrap=isinstance(part, Text))
 
 
 def _inspect_module(ctx: typer.Context, path: Path, board: str | None, as_json: bool) -> None:

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from c7x.engine.events import Listener
 from c7x.errors import C7xError
+from c7x.report.offload import operator_text, place_text, runner_text
 
 Verbosity = Literal["quiet", "normal", "verbose"]
 
@@ -231,6 +232,65 @@ def quantization_tables(report: Mapping[str, Any]) -> list[Table | Text]:
     outputs = [(item["name"], _figure(item["sqnr_db"], "{:.1f} dB", "exact")) for item in report["outputs"]]
     parts.append(table(("output", "SQNR against float"), outputs))
     return parts
+
+
+def offload_tables(offload: Mapping[str, Any]) -> list[Table | Text]:
+    """Where every layer runs, with the reasons below as numbered notes, and the totals."""
+    layers, totals = offload["layers"], offload["totals"]
+    reasons = list(dict.fromkeys(layer["reason"] for layer in layers if layer["reason"]))
+    rows = [
+        (
+            layer["index"],
+            operator_text(layer),
+            place_text(layer),
+            str(layer["kernel"]).removeprefix("__tvm_ffi_"),
+            runner_text(layer),
+            layer["dtype"],
+            f"{layer['macs']:,}" if layer["macs"] else "-",
+            f"[{reasons.index(layer['reason']) + 1}]" if layer["reason"] else "",
+        )
+        for layer in layers
+    ]
+    columns = ("layer", "operator", "source", "kernel", "runs on", "result", "MACs", "note")
+    parts: list[Table | Text] = [table(columns, rows, left=6)]
+    if reasons:
+        parts.append(table(("", ""), [(f"[{i}]", reason) for i, reason in enumerate(reasons, 1)], left=2))
+    counts = [(c["kind"], c["total"], c["integer"], c["mmalib"], c["offloaded"]) for c in offload["operators"]]
+    if counts:
+        parts.append(table(("operators", "all", "integer kernels", "of these MMALIB", "any kernel"), counts))
+    share = [
+        f"{label} {totals[key] / totals['macs']:.1%}"
+        for label, key in (
+            ("kernels", "macs_offloaded"),
+            ("integer kernels", "macs_integer"),
+            ("MMALIB", "macs_mmalib"),
+        )
+        if totals["macs"]
+    ]
+    summary = [f"{totals['macs']:,} multiply-accumulates{': ' if share else ''}{', '.join(share)}"]
+    if totals["macs_integer"]:
+        summary.append(
+            f"operators that compute real numbers between quantized ones: {totals['float_ops_between_boundaries']}"
+        )
+    parts.append(Text("\n".join(summary)))
+    return parts
+
+
+def l2_table(layers: Sequence[Mapping[str, Any]]) -> Table:
+    """What the calls of MMALIB kernels find in L2."""
+    rows = [
+        (
+            layer["index"],
+            layer["name"],
+            layer["kernel"],
+            f"{layer['staged']} of {layer['tile']}" if layer["tile"] else layer["staged"],
+            layer["reason"] or "",
+            layer["kernel_calls"],
+            format_bytes(layer["bytes"]),
+        )
+        for layer in layers
+    ]
+    return table(("layer", "name", "kernel", "in L2", "why not more", "calls", "L2"), rows, left=5)
 
 
 def bench_table(result: Mapping[str, Any]) -> Table:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from c7x.codegen.program import Call, Kernel, Program
+if TYPE_CHECKING:
+    from c7x.codegen.program import Call, Kernel, Program, Staging
 
-#: Why a call runs as a loop nest of TVM's and not as a c7x or MMALIB kernel.
-_LOOP_REASON = "no c7x kernel covers this operator; it runs as TVM's fused loops"
+#: Relax operators that bring data into another place or shape and compute nothing.
+MOVES = frozenset(
+    {"broadcast_to", "concat", "expand_dims", "flatten", "layout_transform", "permute_dims", "reshape", "split", "squeeze",
+     "strided_slice"}
+)  # fmt: skip
 
 
 def layer_records(program: Program) -> list[dict[str, Any]]:
@@ -25,12 +30,41 @@ def _record(program: Program, kernel: Kernel, index: int, call: Call) -> dict[st
         "backend": kernel.backend,
         "relax_ops": list(call.provenance.relax_ops),
         "source": list(call.provenance.source),
+        "modules": list(call.provenance.modules),
         "nodes": list(call.provenance.nodes),
         "macs": call.macs,
         "bytes_in": sum(program.buffer(n).type.nbytes for n in call.inputs),
         "bytes_out": sum(t.nbytes for t in outputs),
         "dtype": outputs[0].dtype if outputs else "",
+        "l2": None if call.staging is None else _l2(call.staging),
     }
+
+
+def _l2(staging: Staging) -> dict[str, Any]:
+    return {
+        "staged": staging.staged,
+        "bytes": staging.l2_bytes,
+        "guard_bytes": staging.guard_bytes,
+        "input_bytes": staging.input_bytes,
+        "weight_bytes": staging.weight_bytes,
+        "tile": staging.tile or None,
+        "kernel_calls": staging.kernel_calls,
+        "reason": staging.reason or None,
+    }
+
+
+def _loop_reason(relax_ops: Sequence[str]) -> str:
+    """Why a call runs as a loop nest of TVM's and not as a c7x or MMALIB kernel."""
+    computing = sorted(set(relax_ops) - MOVES)
+    match computing:
+        case [] if relax_ops:
+            return "moves data into another layout and computes nothing"
+        case ["quantize"]:
+            return "real numbers become integers here"
+        case ["dequantize"]:
+            return "integers become real numbers here"
+        case _:
+            return f"no c7x kernel covers {', '.join(computing) or 'this operator'}; it runs as TVM's fused loops"
 
 
 def offload_report(program: Program) -> dict[str, Any]:
@@ -38,9 +72,8 @@ def offload_report(program: Program) -> dict[str, Any]:
     layers = []
     for record, call in zip(layer_records(program), program.calls, strict=True):
         offloaded = record["backend"] != "tvm"
-        layers.append(
-            {**record, "offloaded": offloaded, "reason": call.reason or (None if offloaded else _LOOP_REASON)}
-        )
+        reason = call.reason or (None if offloaded else _loop_reason(record["relax_ops"]))
+        layers.append({**record, "offloaded": offloaded, "reason": reason})
     return {
         "layers": layers,
         "totals": {

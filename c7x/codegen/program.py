@@ -102,20 +102,59 @@ def computes_in_float(kernel: Kernel) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """Where a call comes from: the Relax operators fused into it, the nodes of the exported graph, and the user's
-    source lines (``file:line``, the file relative to the model's folder, or a package path)."""
+    """Where a call comes from: the Relax operators fused into it, the nodes of the exported graph, the user's source
+    lines (``file:line``, the file relative to the model's folder, or a package path), and the paths of the modules,
+    such as ``layer1.0.conv1``, which is all there is inside an ``nn.Sequential``."""
 
     relax_ops: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
     source: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it says a place in the user's model."""
+        return bool(self.source or self.modules)
+
+
+Staged = Literal["nothing", "input", "input and weights", "output-channel tiles"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Staging:
+    """What a call of an MMALIB wrapper copies to L2 before it runs (``codegen.staging`` decides). Sizes are in bytes.
+
+    Attributes:
+        staged: the operands that are copied.
+        guard_bytes, input_bytes: the room in front of the input, and the input; 0 where nothing is staged.
+        weight_bytes: what is copied of the weights for one call of the kernel; 0 where they stay where they are.
+        tile: output channels of one call of the kernel, the last one may have fewer; 0 unless in tiles.
+        channels: all output channels; 0 unless in tiles.
+        l2_bytes: what the call takes of L2, every block rounded up to 128.
+        reason: why not everything is copied at once, as a sentence; empty when it is.
+    """
+
+    staged: Staged
+    guard_bytes: int = 0
+    input_bytes: int = 0
+    weight_bytes: int = 0
+    tile: int = 0
+    channels: int = 0
+    l2_bytes: int = 0
+    reason: str = ""
+
+    @property
+    def kernel_calls(self) -> int:
+        """How often the kernel runs."""
+        return -(-self.channels // self.tile) if self.tile else 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One step: run ``kernel`` on ``inputs``, writing ``outputs`` (buffer names). ``scalars`` are C literals appended
-    of an extern kernel, in the order of its signature, where pointers stand between them. ``macs`` counts
+    """One step: run ``kernel`` on ``inputs``, writing ``outputs`` (buffer names). ``scalars`` are C expressions, the
+    numbers of an extern kernel in the order of its signature, where pointers stand between them. ``macs`` counts
     multiply-accumulates, 0 where it has no meaning. ``reason`` says why a quantised operator did not get the kernel one
-    would expect."""
+    would expect. ``staging`` is what an MMALIB wrapper finds in L2, None for every other kernel."""
 
     kernel: str
     inputs: tuple[str, ...]
@@ -126,6 +165,7 @@ class Call:
     macs: int = 0
     provenance: Provenance = Provenance()
     reason: str = ""
+    staging: Staging | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -341,24 +341,38 @@ class _Walk:
         if kernel.backend != "tvm" or not computes_in_float(kernel):
             return ""
         results = [self.result_of_buffer.get(output, output) for output in outputs]
-        nodes = [n for r in results for n in self.provenance_of_call.get(r, {}).get("nodes", [r])]
+        nodes = [n for r in results for n in self._record(r).get("nodes", [r])]
         return next((self.reasons[n] for n in nodes if n in self.reasons), "")
+
+    def _record(self, result: str) -> dict[str, list[str]]:
+        """What fusion noted about a value: under its name, or, for what ``main`` returns, under the name it had before
+        it became the result."""
+        if result in self.provenance_of_call:
+            return dict(self.provenance_of_call[result])
+        return next((dict(r) for r in self.provenance_of_call.values() if result in r["nodes"]), {})
 
     def _provenance(self, outputs: Sequence[str]) -> Provenance:
         relax_ops: list[str] = []
         nodes: list[str] = []
         for output in outputs:
             result = self.result_of_buffer.get(output, output)
-            record = self.provenance_of_call.get(result, {})
+            record = self._record(result)
             relax_ops += [o for o in record.get("relax_ops", []) if o not in relax_ops]
-            nodes += [n for n in record.get("nodes", [result]) if n not in nodes]
-        nodes = [n for n in nodes if n in self.provenance_of_node]
-        sources = [self.provenance_of_node[n].get("source") for n in nodes]
+            known = [n for n in record.get("nodes", [result]) if n in self.provenance_of_node]
+            nodes += [n for n in known or self._node_of_step(result) if n not in nodes]
+        facts = [self.provenance_of_node[n] for n in nodes]
         return Provenance(
             relax_ops=tuple(relax_ops),
             nodes=tuple(nodes),
-            source=tuple(dict.fromkeys(s for s in sources if s)),
+            source=tuple(dict.fromkeys(f["source"] for f in facts if f.get("source"))),
+            modules=tuple(dict.fromkeys(f["module"] for f in facts if f.get("module"))),
         )
+
+    def _node_of_step(self, name: str) -> list[str]:
+        """The node that a step on the way to it is named after: the step's name goes on behind the node's."""
+        while name and name not in self.provenance_of_node:
+            name = name.rpartition("_")[0]
+        return [name] if name else []
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -371,7 +385,8 @@ class _Walk:
         for name, buffer in self.buffers.items():
             if buffer.alias_of is not None:
                 self.buffers[name] = replace(buffer, role=self.buffers[buffer.alias_of].role)
-        used = {n for c in self.calls for n in (*c.inputs, *c.outputs, *((c.workspace,) if c.workspace else ()))}
+        calls = self._with_borrowed_places()
+        used = {n for c in calls for n in (*c.inputs, *c.outputs, *((c.workspace,) if c.workspace else ()))}
         used |= {p.buffer for p in (*inputs, *outputs)}
         used |= {self.buffers[n].alias_of or n for n in used}
         return Program(
@@ -381,9 +396,37 @@ class _Walk:
             buffers=tuple(b for n, b in self.buffers.items() if n in used),
             constants=tuple(Constant(buffer=n, data=a) for n, a in self.constants.items() if n in used),
             kernels=tuple(self.kernels.values()),
-            calls=tuple(self.calls),
+            calls=tuple(calls),
             float_between=self.float_between,
         )
+
+    def _with_borrowed_places(self) -> list[Call]:
+        """The calls, each with a place in the user's model.
+
+        What brings a tensor into another form, such as the quantisation of an input, stands nowhere in the model: it
+        gets the place of the call it works for, which is the first that reads its result, or else the one before.
+        """
+        calls = list(self.calls)
+        places: dict[str, Provenance] = {}
+
+        def borrow(index: int, own: Sequence[str], others: Sequence[str]) -> None:
+            call = calls[index]
+            if not call.provenance.is_known:
+                found = next((places[n] for n in map(self._owner, own) if n in places), Provenance())
+                known = replace(call.provenance, source=found.source, modules=found.modules)
+                calls[index] = call = replace(call, provenance=known)
+            if call.provenance.is_known:
+                places.update({self._owner(n): call.provenance for n in others})
+
+        for index in reversed(range(len(calls))):
+            borrow(index, calls[index].outputs, calls[index].inputs)
+        places.clear()
+        for index, call in enumerate(calls):
+            borrow(index, call.inputs, call.outputs)
+        return calls
+
+    def _owner(self, buffer: str) -> str:
+        return self.buffers[buffer].alias_of or buffer
 
 
 def _missing(kernel: FirmwareKernel, target: Target) -> tuple[str, str] | None:
