@@ -36,7 +36,9 @@ MANIFEST = "manifest.json"
 MANIFEST_VERSION = 1
 
 #: Stages in the order of the walk; a stage that runs again removes what later stages made from its old output.
-STAGES: tuple[str, ...] = ("export", "quantize", "import", "codegen", "build", "run", "profile", "visualize")
+STAGES: tuple[str, ...] = ("export", "quantize", "import", "codegen", "build", "run", "profile", "compare", "visualize")
+#: Stages that look at what was built, each for itself: one that runs again leaves the others' files alone.
+_OBSERVERS = frozenset({"run", "profile", "compare"})
 
 #: Written by hand as often as by a stage: an edited one is set aside under this suffix, never lost.
 KEPT_SUFFIX = ".edited"
@@ -61,10 +63,12 @@ PRODUCERS: Mapping[str, str] = {
     "weights.bin": "c7x codegen",
     "io.json": "c7x codegen",
     "layers.json": "c7x codegen",
+    "memory.json": "c7x codegen",
     "cg_dsp": "c7x build",
     "lib0.out": "c7x build",
     "input.bin": "c7x run",
     "output.bin": "c7x run",
+    "profile.json": "c7x profile",
 }
 
 
@@ -342,7 +346,7 @@ class Workspace:
 
     def _commit(self, run: StageRun, inputs: dict[str, str], epoch: int | None) -> None:
         manifest = self.manifest
-        later = STAGES[STAGES.index(run.name) :]
+        later = {*STAGES[STAGES.index(run.name) :]} - (_OBSERVERS - {run.name} if run.name in _OBSERVERS else set())
         kept: list[dict[str, Any]] = []
         dropped: list[dict[str, Any]] = []
         for record in manifest["stages"]:

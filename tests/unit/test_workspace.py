@@ -359,3 +359,18 @@ def test_second_process_in_the_same_folder_is_refused(ws: Workspace, monkeypatch
     assert names(ws) == {"manifest.json", "slow"}
     write(ws, "export", a="1")
     assert names(ws) == {"manifest.json", "a"}
+
+
+def test_stages_that_look_at_a_build_leave_each_other_alone(ws: Workspace) -> None:
+    for name in ("build", "run", "profile", "compare", "visualize"):
+        with ws.stage(name) as run:
+            run.write_text(f"{name}.txt", name)
+    with ws.stage("profile") as run:
+        run.write_text("profile.txt", "again")
+    assert [record["name"] for record in ws.manifest["stages"]] == ["build", "run", "compare", "profile"]
+    assert ws.has("run.txt")
+    assert ws.has("compare.txt")
+    assert not ws.has("visualize.txt")
+    with ws.stage("build") as run:
+        run.write_text("build.txt", "again")
+    assert not any(ws.has(f"{name}.txt") for name in ("run", "profile", "compare"))
