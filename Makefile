@@ -14,6 +14,9 @@ PYTEST_ARGS ?=
 # Test files that run at the same time.
 TEST_JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 BENCH_ARGS ?=
+# Which images to build; all of them when empty.
+IMAGES ?=
+export BASE PLATFORM TORCH_INDEX
 # Of the Arm side, such as -DCMAKE_TOOLCHAIN_FILE=native/cmake/aarch64-linux-gnu.cmake.
 ARM_CMAKE_ARGS ?=
 
@@ -24,7 +27,7 @@ STAMP := $(VENV)/.installed-$(INSTALL_ID)
 PYTEST := $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 .PHONY: help venv demo test test-unit test-integration test-native test-slow test-all weights lint fmt typecheck bench wheel \
-	wheel-inference lock clean tools engine base
+	wheel-inference lock clean tools engine base images
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -113,6 +116,9 @@ engine: ## Make a container engine run where there is none (Debian 12, as root)
 base: engine ## Make the base image from Debian packages, for machines without an image registry
 	images/base/bootstrap.sh
 
+images: ## Build the container images; PLATFORM=linux/arm64, BASE and TORCH_INDEX are taken (images/build.sh)
+	images/build.sh $(IMAGES)
+
 lock: $(STAMP) ## Write the lock files anew from pyproject.toml
 	$(PYTHON) -m venv $(BUILD)/lock
 	$(BUILD)/lock/bin/python -m pip install --quiet "pip-tools>=7.5"
@@ -120,6 +126,8 @@ lock: $(STAMP) ## Write the lock files anew from pyproject.toml
 		-o requirements/compile.lock pyproject.toml
 	CUSTOM_COMPILE_COMMAND="make lock" $(BUILD)/lock/bin/pip-compile --upgrade --extra compile --extra dev \
 		-c requirements/compile.lock -o requirements/dev.lock pyproject.toml
+	echo hatchling | CUSTOM_COMPILE_COMMAND="make lock" $(BUILD)/lock/bin/pip-compile --upgrade --generate-hashes \
+		-c requirements/dev.lock -o requirements/build.lock -
 
 clean: ## Remove build/, dist/ and caches; keeps .venv
 	rm -rf $(BUILD) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

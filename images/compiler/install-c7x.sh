@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# A step of the compiler image: c7x itself, from /source, its list of commands for the entry point, and the virtual DSP.
+set -euo pipefail
+
+site=$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+share=/opt/c7x/share/c7x
+
+mkdir /tmp/source
+(cd /source && cp -r c7x native pyproject.toml README.md LICENSE /tmp/source/)
+PYTHONPATH=/opt/build-backend pip install -q --no-deps --no-index --no-build-isolation /tmp/source
+# It would record the folder that c7x came from.
+rm -f "$site"/c7x-*.dist-info/direct_url.json
+python -m compileall -q --invalidation-mode unchecked-hash "$site/c7x"
+
+mkdir -p "$share"
+python -c 'import typer; from c7x.cli import app; print(*sorted(typer.main.get_command(app).commands), sep="\n")' \
+  >"$share/commands"
+python -c 'from c7x.version import __version__; print(__version__)' >"$share/version"
+cp /recipe/wrapper.sh "$share/wrapper.sh"
+# The virtual DSP is compiled at its first use; here, once for all users of the image.
+XDG_CACHE_HOME=/opt/c7x/share python -c 'from c7x.toolchain.vdsp import server_program; print(server_program())'
+rm -rf /tmp/source
