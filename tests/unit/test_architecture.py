@@ -18,7 +18,7 @@ ROOMS = ("frontend", "quantize", "graph", "codegen", "toolchain", "run", "report
 #: Modules that any room may import; they import only each other.
 GROUND = frozenset({"errors", "version", "reporter", "workspace", "tensorfile", "target", "native", "subprocesses"})
 #: Modules above all rooms: what people call.
-ROOF = frozenset({"__init__", "__main__", "api", "cli", "compat", "doctor", "stages", "ui"})
+ROOF = frozenset({"__init__", "__main__", "api", "cli", "compat", "doctor", "stages", "ui", "ui_reports"})
 
 
 def imported(path: Path) -> Iterator[str]:
