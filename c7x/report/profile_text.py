@@ -51,7 +51,8 @@ def parse_profiles(text: str) -> list[ProfileText]:
     """All profiles in a text, in order; other lines, also among theirs, are passed over.
 
     Raises:
-        FormatError: a profile is cut off, lines of it are missing or damaged, or its total is not the sum of its layers.
+        FormatError: a profile is cut off, lines of it are missing or damaged, or its total is not the sum of its
+            layers.
     """
     profiles: list[ProfileText] = []
     open_profile: _Open | None = None
