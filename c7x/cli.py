@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, Literal, NoReturn
@@ -22,8 +23,10 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from c7x import doctor as doctor_module
-from c7x import ui, ui_reports
-from c7x.engine.local import EngineName, LocalEngine, StageOutcome, select_engine
+from c7x import ui
+from c7x.engine.docker import ContainerOptions
+from c7x.engine.events import StageOutcome
+from c7x.engine.select import EngineName, select_engine
 from c7x.errors import EXIT_INTERRUPTED, C7xError, CheckFailed, InternalError, UsageError
 from c7x.report.inspect import inspect_workspace, summarize
 from c7x.report.offload import offload_summary
@@ -37,6 +40,10 @@ EXIT_TERMINATED = 128 + signal.SIGTERM
 EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
 
 _GLOBAL_FLAGS = ("--verbose", "--quiet", "--no-color")
+#: Global as well, with a value.
+_GLOBAL_OPTIONS = ("--engine", "--image", "--memory", "--cpus", "--mount")
+#: Commands that work with this machine itself, and run no stage.
+_HERE_ONLY = ("vdsp", "toolchain", "emu")
 
 
 class _Passed(Exception):  # noqa: N818 - a vehicle, no error of its own
@@ -48,7 +55,7 @@ class _Passed(Exception):  # noqa: N818 - a vehicle, no error of its own
 
 
 class _Group(TyperGroup):
-    """Takes the global flags anywhere on the line, since nobody remembers on which side of the command they go."""
+    """Takes the global options anywhere on the line, since nobody remembers on which side of the command they go."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -58,8 +65,19 @@ class _Group(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
-        first = [arg for arg in args[:end] if arg in _GLOBAL_FLAGS]
-        rest = [arg for arg in args[:end] if arg not in _GLOBAL_FLAGS]
+        first: list[str] = []
+        rest: list[str] = []
+        words = iter(args[:end])
+        for word in words:
+            if word in _GLOBAL_OPTIONS:
+                value = next(words, None)
+                if value is None:
+                    raise UsageError(f"{word} needs a value", hint="c7x --help")
+                first += [word, value]
+            elif word in _GLOBAL_FLAGS or word.partition("=")[0] in _GLOBAL_OPTIONS:
+                first.append(word)
+            else:
+                rest.append(word)
         return super().parse_args(ctx, [*first, *rest, *args[end:]])
 
 
@@ -67,6 +85,8 @@ class _Group(TyperGroup):
 class _Settings:
     verbosity: ui.Verbosity = "normal"
     no_color: bool = False
+    engine: EngineName = "auto"
+    container: ContainerOptions = field(default_factory=ContainerOptions)
 
 
 app = typer.Typer(
@@ -80,6 +100,19 @@ app = typer.Typer(
 )
 
 
+_PANEL = "Containers"
+_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>[kmgt]?)(?:i?b)?", re.IGNORECASE)
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+
+
+def _bytes(text: str) -> int:
+    """``1.5g`` -> 1610612736, with the units of ``docker run --memory`` (UsageError)."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"--memory {text} is not a size", hint="--memory 4g, or 512m")
+    return int(float(match["number"]) * (1 << _UNITS[match["unit"].lower()]))
+
+
 @app.callback(invoke_without_command=True)
 def _global(
     ctx: typer.Context,
@@ -87,13 +120,73 @@ def _global(
     quiet: Annotated[bool, typer.Option("--quiet", help="Show warnings, errors and results only.")] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="No colours; NO_COLOR in the environment too.")] = False,
     version: Annotated[bool, typer.Option("--version", help="Print the version of c7x alone, and exit.")] = False,
+    engine: Annotated[
+        EngineName,
+        typer.Option("--engine", help="Where stages run; auto takes this machine when it can.", rich_help_panel=_PANEL),
+    ] = "auto",
+    image: Annotated[
+        str | None,
+        typer.Option(
+            "--image",
+            envvar="C7X_IMAGE",
+            metavar="NAME",
+            help="The container's image; default: c7x of this version.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            "--memory",
+            envvar="C7X_MEMORY",
+            metavar="SIZE",
+            help="Memory the container may use, e.g. 4g.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
+    cpus: Annotated[
+        float | None,
+        typer.Option(
+            "--cpus",
+            envvar="C7X_CPUS",
+            metavar="N",
+            min=0.01,
+            help="Processors the container may use, e.g. 1.5.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
+    mount: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--mount",
+            metavar="DIR",
+            help="One more folder or file the container sees, read-only; may be repeated.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
 ) -> None:
     if version:
         typer.echo(f"c7x {__version__}")
         raise typer.Exit
     if verbose and quiet:
         raise UsageError("--verbose and --quiet contradict each other", hint="leave one of them out")
-    ctx.obj = _Settings(verbosity="verbose" if verbose else "quiet" if quiet else "normal", no_color=no_color)
+    if engine == "docker" and ctx.invoked_subcommand in _HERE_ONLY:
+        raise UsageError(
+            f"c7x {ctx.invoked_subcommand} runs no stage that a container could run",
+            cause="--engine says where stages run",
+            hint=f"leave --engine docker out; docker run --rm c7x {ctx.invoked_subcommand} runs the image's own",
+        )
+    ctx.obj = _Settings(
+        verbosity="verbose" if verbose else "quiet" if quiet else "normal",
+        no_color=no_color,
+        engine=engine,
+        container=ContainerOptions(
+            image=image, memory=_bytes(memory) if memory else None, cpus=cpus, mounts=tuple(mount or ())
+        ),
+    )
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
 
@@ -106,7 +199,6 @@ Source = Annotated[
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The build directory.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else there.")]
-Engine = Annotated[EngineName, typer.Option("--engine", help="Where stages run; auto takes this machine when it can.")]
 ModeOption = Annotated[str, typer.Option("--mode", help="c7x_host, c7x_vdsp or c7x_dload.")]
 BoardOption = Annotated[str | None, typer.Option("--board", help="beagley-ai or j722s-evm.", show_default=False)]
 TargetOption = Annotated[
@@ -169,13 +261,11 @@ def _settings(ctx: typer.Context) -> _Settings:
     return ctx.obj if isinstance(ctx.obj, _Settings) else _Settings()
 
 
-def _run_stages(
-    ctx: typer.Context, workspace: Workspace, requests: Sequence[StageRequest], engine: EngineName = "auto"
-) -> list[StageOutcome]:
+def _run_stages(ctx: typer.Context, workspace: Workspace, requests: Sequence[StageRequest]) -> list[StageOutcome]:
     settings = _settings(ctx)
-    runner: LocalEngine = select_engine(engine)
+    engine = select_engine(settings.engine, requests, settings.container)
     with ui.Terminal(verbosity=settings.verbosity, no_color=settings.no_color) as terminal:
-        return runner.run(workspace, requests, terminal)
+        return engine.run(workspace, requests, terminal)
 
 
 def _ti_options(
@@ -262,7 +352,6 @@ def compile(  # noqa: A001 - the command is called so
     dry_run: DryRun = False,
     bind: Bind = None,
     no_check: Annotated[bool, typer.Option("--no-check", help="Do not run the result against PyTorch's.")] = False,
-    engine: Engine = "auto",
     as_json: Json = False,
 ) -> None:
     """Compile a model: export, quantize if asked, import, codegen, build, and check the result against PyTorch."""
@@ -288,7 +377,7 @@ def compile(  # noqa: A001 - the command is called so
     # A module for a board cannot be run here.
     names = stages if no_check or mode == "c7x_dload" else (*stages, "check")
     workspace = Workspace(output)
-    outcomes = _run_stages(ctx, workspace, requests_for(names, options), engine)
+    outcomes = _run_stages(ctx, workspace, requests_for(names, options))
     _report_stages(ctx, workspace, outcomes, as_json=as_json, following=_following(output, mode))
 
 
@@ -298,13 +387,12 @@ def export(
     source: Source,
     output: Output = Path("build"),
     bind: Bind = None,
-    engine: Engine = "auto",
     as_json: Json = False,
 ) -> None:
     """Load a model and export it: model.pt2, example inputs and PyTorch's outputs for them."""
     workspace = Workspace(output)
     requests = requests_for(["export"], {"source": str(source), "bind": bind})
-    outcomes = _run_stages(ctx, workspace, requests, engine)
+    outcomes = _run_stages(ctx, workspace, requests)
     _report_stages(ctx, workspace, outcomes, as_json=as_json, following=f"c7x import {_word(output)}")
 
 
@@ -323,7 +411,6 @@ def quantize(
     keep_float: KeepFloat = None,
     report: Annotated[bool, typer.Option("--report", help="Show noise, range and saturation of each layer.")] = False,
     bind: Bind = None,
-    engine: Engine = "auto",
     as_json: Json = False,
 ) -> None:
     """Quantize a model with PT2E: model.int8.pt2 or model.int16.pt2, and quantize.json, what it costs by layer."""
@@ -336,7 +423,7 @@ def quantize(
         **_quantize_options(quantize_scale, asymmetric, calibrate, calibrate_random, keep_float),
     }
     requests = requests_for(["quantize"] if made else ["export", "quantize"], options)
-    outcomes = _run_stages(ctx, workspace, requests, engine)
+    outcomes = _run_stages(ctx, workspace, requests)
     described = workspace.read_json("quantize.json") if report else None
     if as_json:
         stages = [{"name": o.name, "seconds": round(o.seconds, 3), "result": o.result} for o in outcomes]
@@ -369,10 +456,10 @@ def _quantize_options(
 
 
 @app.command("import", epilog="Example: c7x import build")
-def import_(ctx: typer.Context, build: Build = Path("build"), engine: Engine = "auto", as_json: Json = False) -> None:
+def import_(ctx: typer.Context, build: Build = Path("build"), as_json: Json = False) -> None:
     """Import the exported program into TVM's Relax: model.relax and model.params.npz."""
     workspace = Workspace(build)
-    outcomes = _run_stages(ctx, workspace, requests_for(["import"], {}), engine)
+    outcomes = _run_stages(ctx, workspace, requests_for(["import"], {}))
     _report_stages(ctx, workspace, outcomes, as_json=as_json, following=f"c7x codegen {_word(build)}")
 
 
@@ -385,7 +472,6 @@ def codegen(
     target: TargetOption = None,
     profile_layers: ProfileLayers = False,
     debug_alloc: DebugAlloc = False,
-    engine: Engine = "auto",
     as_json: Json = False,
 ) -> None:
     """Lower the Relax module to C: lib0.c, devc.c, weights.bin and a header."""
@@ -397,7 +483,7 @@ def codegen(
         "profile_layers": profile_layers or None,
         "debug_alloc": debug_alloc or None,
     }
-    outcomes = _run_stages(ctx, workspace, requests_for(["codegen"], options), engine)
+    outcomes = _run_stages(ctx, workspace, requests_for(["codegen"], options))
     _report_stages(ctx, workspace, outcomes, as_json=as_json, following=f"c7x build {_word(build)}")
 
 
@@ -418,7 +504,6 @@ def build(
     tidl_bridge: TidlBridge = None,
     tidl_artifacts: TidlArtifacts = None,
     dry_run: DryRun = False,
-    engine: Engine = "auto",
     as_json: Json = False,
 ) -> None:
     """Compile lib0.c to the artefact of a mode: cg_dsp, a native executable, or lib0.out, a loadable module."""
@@ -433,7 +518,7 @@ def build(
         "hostemu": hostemu,
         **_ti_options(cgt, fp_reassoc, keep_asm, tidl_bridge, tidl_artifacts, dry_run),
     }
-    outcomes = _run_stages(ctx, workspace, requests_for(["build"], options), engine)
+    outcomes = _run_stages(ctx, workspace, requests_for(["build"], options))
     _report_stages(ctx, workspace, outcomes, as_json=as_json, following=_following(build, mode))
 
 
@@ -556,49 +641,6 @@ def compare(
         console = ui.make_console(stderr=False, no_color=_settings(ctx).no_color)
         for part in ui.comparison_tables(result):
             console.print(part)
-
-
-@app.command(epilog="Example: c7x compile model.py --profile-layers -o build, then c7x profile build --roofline")
-def profile(
-    ctx: typer.Context,
-    build: Build = Path("build"),
-    input: InputOption = None,  # noqa: A002 - the option is called so
-    mode: Annotated[
-        str | None,
-        typer.Option(
-            "--mode", help="c7x_host, c7x_vdsp or c7x_dload; default: the one it was built for.", show_default=False
-        ),
-    ] = None,
-    board: BoardOption = None,
-    host: HostOption = None,
-    log: Annotated[
-        Path | None, typer.Option("--log", metavar="FILE", help="Read what a board printed, and run nothing.")
-    ] = None,
-    repeat: Annotated[
-        int | None, typer.Option("--repeat", min=2, help="Inferences until the steady state; default: 2.")
-    ] = None,
-    roofline: Annotated[
-        bool, typer.Option("--roofline", help="Show what the DSP's core could do at best, with sources.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Show what every layer takes, on the first inference and when caches are warm; writes profile.json."""
-    options = {
-        "input": [str(path) for path in input] if input else None,
-        "mode": mode,
-        "board": board,
-        "host": host,
-        "log": str(log.absolute()) if log else None,
-        "repeat": repeat,
-        "roofline": roofline or None,
-    }
-    result = _run_stages(ctx, Workspace(build), requests_for(["profile"], options))[-1].result
-    if as_json:
-        ui.print_json({"status": "ok", "build": str(build), **result})
-        return
-    console = ui.make_console(stderr=False, no_color=_settings(ctx).no_color)
-    for part in ui_reports.profile_tables(result):
-        console.print(part)
 
 
 @app.command(epilog="Example: c7x bench build --repeat 50 --peer onnxruntime --peer torch")

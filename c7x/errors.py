@@ -138,6 +138,30 @@ class InternalError(C7xError):
     exit_code = 14
 
 
+class EngineError(C7xError):
+    """The container engine cannot be reached, stopped at work, or refused to run the container."""
+
+    exit_code = 15
+
+
+class ImageError(C7xError):
+    """The container image is missing, of another version, for another architecture, or not one of c7x."""
+
+    exit_code = 16
+
+
+class MountError(C7xError):
+    """A file is not to be had inside the container, or a folder cannot be given to it."""
+
+    exit_code = 17
+
+
+class LimitError(C7xError):
+    """The stages needed more memory than the container may have."""
+
+    exit_code = 18
+
+
 #: Ctrl-C; not a class of error, but every command may end with it.
 EXIT_INTERRUPTED = 130
 

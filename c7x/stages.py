@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from c7x.errors import ModelError, TargetError, UnsupportedError, UsageError
 from c7x.reporter import Reporter
@@ -19,6 +19,9 @@ from c7x.target import BOARDS, DEFAULT_MODE, DEFAULT_TARGET, Target, check_mode,
 from c7x.workspace import Workspace
 
 Options = Mapping[str, Any]
+#: ``input``: the file or folder itself. ``code``: a file with the folder it lies in, since code uses what lies beside
+#: it. ``output``: a file that is written, so its folder must be writable.
+PathKind = Literal["input", "code", "output"]
 #: Stands for the file that the mode's build makes, in ``Stage.reads`` and ``Stage.writes``.
 ARTEFACT = "<artefact>"
 Result = dict[str, Any]
@@ -44,6 +47,10 @@ class Stage:
         reads: files of the build directory that must be there.
         writes: files it makes that a user may want to edit.
         check: finds fault with the options before anything is started.
+        check_machine: finds fault with the machine that the stage is to run on: TI's tools are missing there, say.
+        paths: its options that name files or folders, and what of them has to be visible in a container.
+        needs_host: whether it works with this machine's network or devices, which a container does not have.
+        extra: the extra of the c7x package that brings what it needs.
     """
 
     name: str
@@ -53,6 +60,10 @@ class Stage:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     check: Callable[[Options], object] = _none
+    check_machine: Callable[[Options], object] = _none
+    paths: Mapping[str, PathKind] = field(default_factory=dict)
+    needs_host: Callable[[Options], bool] = lambda options: False
+    extra: Literal["compile", "run"] = "compile"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +100,16 @@ def _runnable(workspace: Workspace, stage: Stage, options: Options) -> str:
     return _artefact(workspace, options)
 
 
-def check_requests(table: Mapping[str, Stage], workspace: Workspace, requests: Sequence[StageRequest]) -> None:
+def check_requests(
+    table: Mapping[str, Stage], workspace: Workspace, requests: Sequence[StageRequest], *, here: bool = True
+) -> None:
     """Refuses what cannot work, before any process is started.
+
+    Args:
+        table: the stages there are.
+        workspace: the build directory.
+        requests: the stages to run, in order.
+        here: whether they run on this machine, so that it must have the tools.
 
     Raises:
         C7xError: a file is missing, or an option or the target is not valid; the stage is set.
@@ -101,6 +120,8 @@ def check_requests(table: Mapping[str, Stage], workspace: Workspace, requests: S
         if unknown := sorted(set(request.options) - stage.options):
             raise UsageError(f"the {stage.name} stage has no option {', '.join(unknown)}", stage=stage.name)
         stage.check(request.options)
+        if here:
+            stage.check_machine(request.options)
         for name in stage.reads:
             if name not in coming:
                 workspace.require(_runnable(workspace, stage, request.options) if name == ARTEFACT else name)
@@ -331,13 +352,16 @@ def _check_build(options: Options) -> None:
             cause="a host emulation stands in for the DSP's processor in cg_dsp",
             hint=f"leave --hostemu out, or use --mode {DEFAULT_MODE}",
         )
-    if dload and not options.get("dry_run"):
+    if options.get("fp_reassoc") not in (None, "on", "off"):
+        raise UsageError(f"--fp-reassoc {options['fp_reassoc']} is not known", hint="--fp-reassoc off")
+
+
+def _check_build_tools(options: Options) -> None:
+    if options.get("mode") == "c7x_dload" and not options.get("dry_run"):
         # Told now, not after the minutes that the stages before take.
         from c7x.toolchain.ticgt import choose_tools
 
         choose_tools(Path(options["cgt"]) if options.get("cgt") else None)
-    if options.get("fp_reassoc") not in (None, "on", "off"):
-        raise UsageError(f"--fp-reassoc {options['fp_reassoc']} is not known", hint="--fp-reassoc off")
 
 
 def _run(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
@@ -406,40 +430,6 @@ def _compare(workspace: Workspace, options: Options, reporter: Reporter) -> Resu
     return compare_stage(workspace, inputs=inputs, tolerance=tolerance, reporter=reporter)
 
 
-def _profile(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
-    from c7x.report.profile import DEFAULT_REPEAT, profile_stage
-
-    return profile_stage(
-        workspace,
-        mode="c7x_dload" if _on_board(options) else options.get("mode"),
-        board=options.get("board"),
-        host=options.get("host"),
-        log=Path(options["log"]) if options.get("log") else None,
-        inputs=tuple(Path(text) for text in options.get("input") or ()),
-        repeat=options.get("repeat") or DEFAULT_REPEAT,
-        with_roofline=bool(options.get("roofline")),
-        reporter=reporter,
-    )
-
-
-def _check_profile(options: Options) -> None:
-    _check_run(options)
-    if options.get("log"):
-        for name in ("mode", "board", "host", "input", "repeat"):
-            if options.get(name):
-                raise UsageError(
-                    f"--{name} has no meaning with --log",
-                    cause="a log tells of a run that is over",
-                    hint=f"leave --{name} out, or --log to run the model",
-                )
-    if options.get("repeat") and _on_board(options):
-        raise UsageError(
-            "--repeat has no meaning on a board",
-            cause="a board runs a module once, and then twice to warm its caches",
-            hint="leave --repeat out",
-        )
-
-
 def _bench(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
     from c7x.report.bench import bench_stage
 
@@ -477,6 +467,7 @@ STAGES: Mapping[str, Stage] = {
             modules=_modules("torch"),
             writes=("model.pt2",),
             check=_check_export,
+            paths={"source": "code"},
         ),
         Stage(
             name="quantize",
@@ -486,6 +477,7 @@ STAGES: Mapping[str, Stage] = {
             reads=("model.pt2",),
             writes=("quantize.json",),
             check=check_quantize,
+            paths={"source": "code", "calibrate": "input"},
         ),
         Stage(
             name="import",
@@ -510,6 +502,8 @@ STAGES: Mapping[str, Stage] = {
             reads=("lib0.c", "devc.c"),
             writes=(ARTEFACT,),
             check=_check_build,
+            check_machine=_check_build_tools,
+            paths={"cgt": "input", "tidl_bridge": "code", "tidl_artifacts": "input"},
         ),
         Stage(
             name="check",
@@ -524,6 +518,9 @@ STAGES: Mapping[str, Stage] = {
             modules=_modules("numpy"),
             reads=(ARTEFACT, "io.json"),
             check=_check_run,
+            paths={"input": "input", "output": "output"},
+            needs_host=_on_board,
+            extra="run",
         ),
         Stage(
             name="deploy",
@@ -531,6 +528,8 @@ STAGES: Mapping[str, Stage] = {
             options=frozenset({"board", "host"}),
             reads=("lib0.out",),
             check=_check_deploy,
+            needs_host=lambda options: True,
+            extra="run",
         ),
         Stage(
             name="compare",
@@ -538,24 +537,21 @@ STAGES: Mapping[str, Stage] = {
             options=frozenset({"input", "tolerance", "rtol", "atol"}),
             modules=lambda options: ("torch",) if options.get("input") else ("numpy",),
             reads=(ARTEFACT, "io.json"),
-        ),
-        Stage(
-            name="profile",
-            run=_profile,
-            options=frozenset({"input", "mode", "board", "host", "log", "repeat", "roofline"}),
-            modules=_modules("numpy"),
-            reads=("layers.json", "memory.json"),
-            check=_check_profile,
+            paths={"input": "input"},
+            extra="run",
         ),
         Stage(
             name="bench",
             run=_bench,
             options=frozenset({"peers", "repeat", "warmup"}),
             modules=lambda options: tuple(
-                dict.fromkeys(["numpy", *(module for peer in options.get("peers") or () for module in PEERS[peer])])
+                dict.fromkeys(
+                    ["numpy", *(module for peer in options.get("peers") or () for module in PEERS.get(peer, ()))]
+                )
             ),
             reads=("cg_dsp", "io.json"),
             check=_check_bench,
+            extra="run",
         ),
     )
 }

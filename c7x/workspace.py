@@ -128,7 +128,7 @@ def _epoch() -> int | None:
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
+def uninterrupted() -> Iterator[None]:
     """Holds Ctrl-C back while the block runs; only Python's main thread ever sees it."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -142,6 +142,24 @@ def _uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler if previous is None else previous)
         if pending and callable(previous):
             previous(*pending[0])
+
+
+@contextmanager
+def existing_folder(root: Path) -> Iterator[None]:
+    """Makes a folder, with those above it, and takes away again what is empty when the block ends (WorkspaceError)."""
+    missing = [p for p in (root, *root.parents) if not p.exists()]
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _os_error("write into", root, error) from error
+    try:
+        yield
+    finally:
+        for folder in missing:
+            try:
+                folder.rmdir()
+            except OSError:
+                break
 
 
 @dataclass
@@ -308,24 +326,18 @@ class Workspace:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Makes the folder and holds it for this process; takes away again what stays empty."""
-        missing = [p for p in (self.root, *self.root.parents) if not p.exists()]
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
-        except OSError as error:
-            raise _os_error("write into", self.root, error) from error
-        try:
-            self._lock(handle)
-            for leftover in self.root.glob(f"{_TEMPORARY}*-*"):
-                shutil.rmtree(leftover, ignore_errors=True)
-            yield
-        finally:
-            os.close(handle)
-            for folder in missing:
-                try:
-                    folder.rmdir()
-                except OSError:
-                    break
+        with existing_folder(self.root):
+            try:
+                handle = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+            except OSError as error:
+                raise _os_error("write into", self.root, error) from error
+            try:
+                self._lock(handle)
+                for leftover in self.root.glob(f"{_TEMPORARY}*-*"):
+                    shutil.rmtree(leftover, ignore_errors=True)
+                yield
+            finally:
+                os.close(handle)
 
     def _lock(self, handle: int) -> None:
         deadline = time.monotonic() + LOCK_SECONDS
@@ -384,7 +396,7 @@ class Workspace:
                 )
         # Everything that needs space is on the disk by now; what follows is renames only.
         try:
-            with _uninterrupted():
+            with uninterrupted():
                 for name in run.kept:
                     self.path(name).replace(self.path(name + KEPT_SUFFIX))
                 for name in sorted(stale):

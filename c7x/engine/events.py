@@ -2,7 +2,8 @@
 
 One JSON object a line. ``event`` is one of: ``loading`` and ``loaded`` (Python packages, apart from the stages so that
 stage times are honest), ``stage``, ``finished``, ``info``, ``warn``, ``progress``, and last ``error``, ``interrupted``
-or ``done``.
+or ``done``. Out of a container ``output`` comes the same way: what user code and tools print, which a worker on this
+machine prints to a pipe.
 """
 
 from __future__ import annotations
@@ -11,13 +12,44 @@ import json
 import socket
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from c7x.errors import error_from_json
 from c7x.reporter import Reporter
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageOutcome:
+    """A stage that succeeded: what its function returned, and how long it took in seconds."""
+
+    name: str
+    seconds: float
+    result: dict[str, Any]
 
 
 class Listener(Reporter):
     """A reporter that also hears of times, and of what the user's code and the tools print. This base says nothing."""
+
+    def hear(self, event: Mapping[str, Any]) -> None:
+        """One event; those that carry results are the engine's own business."""
+        match event["event"]:
+            case "loading":
+                self.loading(event["what"])
+            case "loaded":
+                self.loaded(event["what"], event["seconds"])
+            case "stage":
+                self.stage(event["name"])
+            case "finished":
+                self.finished(event["name"], event["seconds"])
+            case "info":
+                self.info(event["text"])
+            case "warn":
+                self.warn(event["text"])
+            case "progress":
+                self.progress(event["text"])
+            case "output":
+                self.output(event["text"])
 
     def loading(self, what: str) -> None:
         """Python packages are being imported."""
@@ -74,20 +106,53 @@ class ChannelReporter(Reporter):
         self._channel.send("progress", text=str(text))
 
 
-def dispatch(event: Mapping[str, Any], listener: Listener) -> None:
-    """Tells ``listener`` of one event; events that carry results are the engine's own business."""
-    match event["event"]:
-        case "loading":
-            listener.loading(event["what"])
-        case "loaded":
-            listener.loaded(event["what"], event["seconds"])
-        case "stage":
-            listener.stage(event["name"])
-        case "finished":
-            listener.finished(event["name"], event["seconds"])
-        case "info":
-            listener.info(event["text"])
-        case "warn":
-            listener.warn(event["text"])
-        case "progress":
-            listener.progress(event["text"])
+class Transcript:
+    """Follows the events of one chain of stages, and passes them on.
+
+    Attributes:
+        outcomes: of the stages that have finished.
+        stage: the stage that runs; None between stages.
+        doing: what it does right now, as it said itself.
+    """
+
+    def __init__(self, listener: Listener) -> None:
+        self.outcomes: list[StageOutcome] = []
+        self.stage: str | None = None
+        self.doing: str | None = None
+        self._listener = listener
+        self._last: Mapping[str, Any] = {"event": "nothing"}
+
+    def hear(self, line: bytes) -> None:
+        """Takes one line of JSON."""
+        event = json.loads(line)
+        self._last = event
+        match event["event"]:
+            case "stage":
+                self.stage, self.doing = event["name"], None
+            case "loading":
+                self.doing = f"loading {event['what']}"
+            case "progress":
+                self.doing = event["text"]
+            case "finished":
+                self.stage, self.doing = None, None
+                self.outcomes.append(
+                    StageOutcome(name=event["name"], seconds=event["seconds"], result=event["result"] or {})
+                )
+        self._listener.hear(event)
+
+    def result(self) -> list[StageOutcome] | None:
+        """The outcomes when the last word was ``done``; None when there was no last word.
+
+        Raises:
+            C7xError: it was ``error``.
+            KeyboardInterrupt: it was ``interrupted``.
+        """
+        match self._last["event"]:
+            case "done":
+                return self.outcomes
+            case "error":
+                raise error_from_json(self._last["error"])
+            case "interrupted":
+                raise KeyboardInterrupt
+            case _:
+                return None

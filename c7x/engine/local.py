@@ -16,47 +16,20 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 import c7x
 from c7x.engine.crash import CRASH_FILE, write_crash_report
-from c7x.engine.events import Listener, dispatch
-from c7x.errors import EXIT_INTERRUPTED, CrashError, DependencyError, UnsupportedError, error_from_json
+from c7x.engine.events import Listener, StageOutcome, Transcript
+from c7x.errors import EXIT_INTERRUPTED, CrashError, DependencyError
 from c7x.stages import STAGES, Stage, StageRequest, check_requests
 from c7x.workspace import Workspace
-
-EngineName = Literal["auto", "local", "docker"]
 
 #: How long an interrupted worker may clean up before it is killed.
 GRACE_SECONDS = 5.0
 _KEPT_LINES = 200
 _SHOWN_LINES = 5
-
-
-@dataclass(frozen=True, kw_only=True)
-class StageOutcome:
-    """A stage that succeeded: what its function returned, and how long it took in seconds."""
-
-    name: str
-    seconds: float
-    result: dict[str, Any]
-
-
-def select_engine(name: EngineName) -> LocalEngine:
-    """The engine for ``--engine``.
-
-    Raises:
-        UnsupportedError: ``docker``, which this version does not have.
-    """
-    if name == "docker":
-        raise UnsupportedError(
-            "stages cannot run in a container yet",
-            cause="this version of c7x runs stages on this machine only",
-            hint="leave --engine out, or use --engine local",
-        )
-    return LocalEngine()
 
 
 class LocalEngine:
@@ -118,8 +91,6 @@ class _Worker:
         self._command = command
         self._message = message
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
-        self._stage: str | None = None
-        self._doing: str | None = None
 
     def __enter__(self) -> _Worker:
         self._events, theirs = socket.socketpair()
@@ -202,9 +173,8 @@ class _Worker:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._events.sendall(json.dumps(self._message).encode())
             self._events.shutdown(socket.SHUT_WR)
-        outcomes: list[StageOutcome] = []
+        transcript = Transcript(listener)
         rest = {"events": b"", "output": b""}
-        last: Mapping[str, Any] = {"event": "nothing"}
         while True:
             gone = self._process.poll() is not None
             heard = False
@@ -216,51 +186,30 @@ class _Worker:
                         self._print(line, listener)
                     continue
                 for line in lines:
-                    last = json.loads(line)
-                    self._note(last, outcomes)
-                    dispatch(last, listener)
+                    transcript.hear(line)
             # A grandchild may hold the pipes open for ever, so the worker's death ends the talk, not end-of-file.
             if gone and not heard:
                 break
         if rest["output"]:
             self._print(rest["output"], listener)
-        match last["event"]:
-            case "done":
-                return outcomes
-            case "error":
-                raise error_from_json(last["error"])
-            case "interrupted":
-                raise KeyboardInterrupt
-            case _:
-                raise self._death(root)
+        outcomes = transcript.result()
+        if outcomes is None:
+            raise self._death(root, transcript)
+        return outcomes
 
     def _print(self, line: bytes, listener: Listener) -> None:
         text = line.decode("utf-8", "backslashreplace").rstrip("\r")
         self._lines.append(text)
         listener.output(text)
 
-    def _note(self, event: Mapping[str, Any], outcomes: list[StageOutcome]) -> None:
-        match event["event"]:
-            case "stage":
-                self._stage, self._doing = event["name"], None
-            case "loading":
-                self._doing = f"loading {event['what']}"
-            case "progress":
-                self._doing = event["text"]
-            case "finished":
-                self._stage, self._doing = None, None
-                outcomes.append(
-                    StageOutcome(name=event["name"], seconds=event["seconds"], result=event["result"] or {})
-                )
-
-    def _death(self, root: Path) -> CrashError | KeyboardInterrupt:
+    def _death(self, root: Path, transcript: Transcript) -> CrashError | KeyboardInterrupt:
         code = self._process.returncode
         if code in (EXIT_INTERRUPTED, -signal.SIGINT):
             return KeyboardInterrupt()
         self._faults.seek(0)
         trace = self._faults.read().decode("utf-8", "backslashreplace")
-        where = f"the {self._stage} stage" if self._stage else "the worker process"
-        doing = [self._doing] if self._doing else []
+        where = f"the {transcript.stage} stage" if transcript.stage else "the worker process"
+        doing = [transcript.doing] if transcript.doing else []
         if frame := _innermost_frame(trace):
             doing.append(frame)
         printed = list(self._lines)
@@ -277,7 +226,7 @@ class _Worker:
             message,
             cause="; ".join(doing) or "a crash inside the model's code or a native library",
             hint=f"details are in {path}; c7x doctor checks the installation",
-            stage=self._stage,
+            stage=transcript.stage,
         )
 
 

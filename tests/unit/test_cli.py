@@ -122,7 +122,11 @@ def test_unknown_command_suggests_the_nearest() -> None:
         (["compile", "model.py", "--calibrate-random", "4"], 2, "--quantize"),
         (["quantize", "model.py", "--dtype", "fp8"], 2, "int16"),
         (["quantize", "nowhere"], 4, "make_model"),
-        (["compile", "model.py", "--engine", "docker"], 5, "container"),
+        (["deploy", "build", "--engine", "docker"], 7, "no build directory"),
+        (["--engine", "docker", "emu", "list"], 2, "runs no stage"),
+        (["compile", "model.py", "--memory", "much"], 2, "--memory 4g"),
+        (["compile", "model.py", "--cpus=0"], 2, "--cpus"),
+        (["compile", "model.py", "--memory"], 2, "needs a value"),
         (["compile", "model.py", "--engine", "podman"], 2, "docker"),
         (["import", "nowhere"], 7, "no build directory"),
         (["build", "nowhere"], 7, "no build directory"),
@@ -248,7 +252,7 @@ class FakeEngine:
         self.requests: list[StageRequest] = []
 
     def run(self, workspace: Workspace, requests: list[StageRequest], listener: Any) -> Any:
-        from c7x.engine.local import StageOutcome
+        from c7x.engine.events import StageOutcome
 
         self.requests = requests
         if isinstance(self.results, C7xError):
@@ -266,7 +270,7 @@ class FakeEngine:
 
 def use(monkeypatch: pytest.MonkeyPatch, results: dict[str, dict[str, Any]] | C7xError) -> FakeEngine:
     engine = FakeEngine(results)
-    monkeypatch.setattr(cli, "select_engine", lambda name: engine)
+    monkeypatch.setattr(cli, "select_engine", lambda *asked: engine)
     monkeypatch.setattr(signal, "signal", lambda *args: None)
     return engine
 
@@ -404,7 +408,7 @@ def test_unforeseen_exception_is_an_internal_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     use(monkeypatch, {})
-    monkeypatch.setattr(cli, "select_engine", lambda name: 1 / 0)
+    monkeypatch.setattr(cli, "select_engine", lambda *asked: 1 / 0)
     assert cli.main(["import", "build"]) == 14
     assert "ZeroDivisionError" in capsys.readouterr().err
 
@@ -421,7 +425,7 @@ from c7x import cli
 from c7x.engine.local import LocalEngine
 from c7x.stages import StageRequest
 from tests.unit.engine_stages import TABLE
-cli.select_engine = lambda name: LocalEngine(table=TABLE, command=[sys.executable, {worker!r}])
+cli.select_engine = lambda *asked: LocalEngine(table=TABLE, command=[sys.executable, {worker!r}])
 cli.requests_for = lambda names, options: [StageRequest(name="half", options={{"how": "sleep"}})]
 sys.exit(cli.main(["import", {str(tmp_path / "build")!r}]))
 """
@@ -441,7 +445,7 @@ def test_json_stays_pure_when_user_code_prints(
 ) -> None:
     worker = Path(__file__).with_name("engine_stages.py")
     monkeypatch.setattr(
-        cli, "select_engine", lambda name: LocalEngine(table=TABLE, command=[sys.executable, str(worker)])
+        cli, "select_engine", lambda *asked: LocalEngine(table=TABLE, command=[sys.executable, str(worker)])
     )
     monkeypatch.setattr(cli, "requests_for", lambda names, options: [StageRequest(name="chatter")])
     monkeypatch.setattr(signal, "signal", lambda *args: None)

@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 
-from c7x.engine.events import Listener
-from c7x.engine.local import LocalEngine, StageOutcome, select_engine
+from c7x.engine.events import Listener, StageOutcome
+from c7x.engine.local import LocalEngine
 from c7x.errors import (
     C7xError,
     CrashError,
     DependencyError,
     InternalError,
     ModelError,
-    UnsupportedError,
     UsageError,
     WorkspaceError,
 )
@@ -303,13 +302,6 @@ class TestInterruption:
         os.kill(worker, signal.SIGINT)
         assert parent.communicate(timeout=20)[0] == "interrupted\n"
         assert parent.returncode == 130
-
-
-def test_docker_is_not_there_yet() -> None:
-    assert isinstance(select_engine("auto"), LocalEngine)
-    assert isinstance(select_engine("local"), LocalEngine)
-    with pytest.raises(UnsupportedError, match="container"):
-        select_engine("docker")
 
 
 def test_worker_that_cannot_start_is_an_error_of_the_system(tmp_path: Path) -> None:

@@ -1,0 +1,83 @@
+"""Runs stages inside a container for a c7x outside: ``python -m c7x.engine.relay``.
+
+One JSON line on standard input says what to run; the events of ``c7x.engine.events`` come back on standard output,
+those of the worker unchanged. Standard error is left to whatever goes wrong before that. When standard input ends, the
+c7x outside is gone, and so are we.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from typing import IO, Any
+
+from c7x.engine.events import Listener
+from c7x.engine.local import LocalEngine
+from c7x.errors import EXIT_INTERRUPTED, C7xError, ImageError
+from c7x.stages import StageRequest
+from c7x.version import __version__
+from c7x.workspace import Workspace
+
+_LAST_WORDS = ("done", "error", "interrupted")
+
+
+class Forwarder(Listener):
+    """Writes everything it hears as JSON lines; the last word is the relay's own."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+
+    def send(self, event: Mapping[str, Any]) -> None:
+        self._stream.write(json.dumps(event).encode() + b"\n")
+        self._stream.flush()
+
+    def hear(self, event: Mapping[str, Any]) -> None:
+        if event["event"] not in _LAST_WORDS:
+            self.send(event)
+
+    def output(self, text: str) -> None:
+        self.send({"event": "output", "text": text})
+
+
+def _leave_with(stream: IO[bytes]) -> None:
+    """Interrupts this process when ``stream`` ends."""
+    stream.read()
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def serve(engine: LocalEngine, requests: IO[bytes], answers: IO[bytes]) -> int:
+    """Runs one request; returns the exit code of the process."""
+    forwarder = Forwarder(answers)
+    try:
+        request = json.loads(requests.readline())
+        if request["version"] != __version__:
+            raise ImageError(
+                f"the image holds c7x {__version__}, and this c7x is {request['version']}",
+                cause="one of the two was updated and the other was not",
+                hint=f"make images in a checkout of c7x {request['version']}; or pip install c7x=={__version__}",
+            )
+        threading.Thread(target=_leave_with, args=[requests], daemon=True).start()
+        os.umask(request["umask"])
+        stages = [StageRequest(name=item["name"], options=item["options"]) for item in request["stages"]]
+        engine.run(Workspace(request["workspace"]), stages, forwarder)
+    except KeyboardInterrupt:
+        forwarder.send({"event": "interrupted"})
+        return EXIT_INTERRUPTED
+    except C7xError as error:
+        forwarder.send({"event": "error", "error": error.to_json(), "exit_code": error.exit_code})
+        return error.exit_code
+    forwarder.send({"event": "done"})
+    return 0
+
+
+if __name__ == "__main__":
+    # As the first process of a container it would otherwise ignore what has no handler.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    code = serve(LocalEngine(), sys.stdin.buffer, sys.stdout.buffer)
+    # The thread may hold standard input's lock, which an orderly exit waits for.
+    os._exit(code)
