@@ -23,7 +23,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from c7x import doctor as doctor_module
-from c7x import ui
+from c7x import ui, ui_reports
 from c7x.engine.docker import ContainerOptions
 from c7x.engine.events import StageOutcome
 from c7x.engine.select import EngineName, select_engine
@@ -216,6 +216,9 @@ Cc = Annotated[
 March = Annotated[str | None, typer.Option("--march", help="Instruction set of cg_dsp, e.g. native or x86-64-v3.")]
 Cflags = Annotated[str | None, typer.Option("--cflags", help="More compiler flags, in one argument.")]
 BuildType = Annotated[str | None, typer.Option("--build-type", help="release, debug or asan.")]
+CheckL2 = Annotated[
+    bool, typer.Option("--check-l2", help="cg_dsp that ends when a kernel reads L2 beyond what was copied there.")
+]
 Cgt = Annotated[
     Path | None,
     typer.Option(
@@ -641,6 +644,49 @@ def compare(
         console = ui.make_console(stderr=False, no_color=_settings(ctx).no_color)
         for part in ui.comparison_tables(result):
             console.print(part)
+
+
+@app.command(epilog="Example: c7x compile model.py --profile-layers -o build, then c7x profile build --roofline")
+def profile(
+    ctx: typer.Context,
+    build: Build = Path("build"),
+    input: InputOption = None,  # noqa: A002 - the option is called so
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            "--mode", help="c7x_host, c7x_vdsp or c7x_dload; default: the one it was built for.", show_default=False
+        ),
+    ] = None,
+    board: BoardOption = None,
+    host: HostOption = None,
+    log: Annotated[
+        Path | None, typer.Option("--log", metavar="FILE", help="Read what a board printed, and run nothing.")
+    ] = None,
+    repeat: Annotated[
+        int | None, typer.Option("--repeat", min=2, help="Inferences until the steady state; default: 2.")
+    ] = None,
+    roofline: Annotated[
+        bool, typer.Option("--roofline", help="Show what the DSP's core could do at best, with sources.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what every layer takes, on the first inference and when caches are warm; writes profile.json."""
+    options = {
+        "input": [str(path) for path in input] if input else None,
+        "mode": mode,
+        "board": board,
+        "host": host,
+        "log": str(log.absolute()) if log else None,
+        "repeat": repeat,
+        "roofline": roofline or None,
+    }
+    result = _run_stages(ctx, Workspace(build), requests_for(["profile"], options))[-1].result
+    if as_json:
+        ui.print_json({"status": "ok", "build": str(build), **result})
+        return
+    console = ui.make_console(stderr=False, no_color=_settings(ctx).no_color)
+    for part in ui_reports.profile_tables(result):
+        console.print(part)
 
 
 @app.command(epilog="Example: c7x bench build --repeat 50 --peer onnxruntime --peer torch")

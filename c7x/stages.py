@@ -430,6 +430,40 @@ def _compare(workspace: Workspace, options: Options, reporter: Reporter) -> Resu
     return compare_stage(workspace, inputs=inputs, tolerance=tolerance, reporter=reporter)
 
 
+def _profile(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
+    from c7x.report.profile import DEFAULT_REPEAT, profile_stage
+
+    return profile_stage(
+        workspace,
+        mode="c7x_dload" if _on_board(options) else options.get("mode"),
+        board=options.get("board"),
+        host=options.get("host"),
+        log=Path(options["log"]) if options.get("log") else None,
+        inputs=tuple(Path(text) for text in options.get("input") or ()),
+        repeat=options.get("repeat") or DEFAULT_REPEAT,
+        with_roofline=bool(options.get("roofline")),
+        reporter=reporter,
+    )
+
+
+def _check_profile(options: Options) -> None:
+    _check_run(options)
+    if options.get("log"):
+        for name in ("mode", "board", "host", "input", "repeat"):
+            if options.get(name):
+                raise UsageError(
+                    f"--{name} has no meaning with --log",
+                    cause="a log tells of a run that is over",
+                    hint=f"leave --{name} out, or --log to run the model",
+                )
+    if options.get("repeat") and _on_board(options):
+        raise UsageError(
+            "--repeat has no meaning on a board",
+            cause="a board runs a module once, and then twice to warm its caches",
+            hint="leave --repeat out",
+        )
+
+
 def _bench(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
     from c7x.report.bench import bench_stage
 
@@ -539,6 +573,14 @@ STAGES: Mapping[str, Stage] = {
             reads=(ARTEFACT, "io.json"),
             paths={"input": "input"},
             extra="run",
+        ),
+        Stage(
+            name="profile",
+            run=_profile,
+            options=frozenset({"input", "mode", "board", "host", "log", "repeat", "roofline"}),
+            modules=_modules("numpy"),
+            reads=("layers.json", "memory.json"),
+            check=_check_profile,
         ),
         Stage(
             name="bench",
