@@ -346,6 +346,7 @@ def compile(  # noqa: A001 - the command is called so
     march: March = None,
     cflags: Cflags = None,
     build_type: BuildType = None,
+    check_l2: CheckL2 = False,
     hostemu: HostEmu = None,
     cgt: Cgt = None,
     fp_reassoc: FpReassoc = None,
@@ -372,6 +373,7 @@ def compile(  # noqa: A001 - the command is called so
         "march": march,
         "cflags": cflags,
         "build_type": build_type,
+        "check_l2": check_l2 or None,
         "hostemu": hostemu,
         **_ti_options(cgt, fp_reassoc, keep_asm, tidl_bridge, tidl_artifacts, dry_run),
     }
@@ -500,6 +502,7 @@ def build(
     march: March = None,
     cflags: Cflags = None,
     build_type: BuildType = None,
+    check_l2: CheckL2 = False,
     hostemu: HostEmu = None,
     cgt: Cgt = None,
     fp_reassoc: FpReassoc = None,
@@ -518,6 +521,7 @@ def build(
         "march": march,
         "cflags": cflags,
         "build_type": build_type,
+        "check_l2": check_l2 or None,
         "hostemu": hostemu,
         **_ti_options(cgt, fp_reassoc, keep_asm, tidl_bridge, tidl_artifacts, dry_run),
     }

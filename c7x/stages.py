@@ -311,7 +311,8 @@ def _build(workspace: Workspace, options: Options, reporter: Reporter) -> Result
     from c7x.toolchain.gnu import BuildOptions
     from c7x.toolchain.stage import build_stage
 
-    given = {name: options[name] for name in ("cc", "march", "build_type", "hostemu") if options.get(name) is not None}
+    names = ("cc", "march", "build_type", "hostemu", "check_l2")
+    given = {name: options[name] for name in names if options.get(name) is not None}
     if options.get("cflags"):
         given["cflags"] = tuple(shlex.split(options["cflags"]))
     return build_stage(
@@ -325,7 +326,7 @@ def _build(workspace: Workspace, options: Options, reporter: Reporter) -> Result
 
 #: Options of the build stage that belong to one compiler, by option.
 _TI_ONLY = ("cgt", "fp_reassoc", "keep_asm", "tidl_bridge", "tidl_artifacts", "dry_run")
-_GNU_ONLY = ("cc", "march", "hostemu")
+_GNU_ONLY = ("cc", "march", "hostemu", "check_l2")
 
 
 def _check_mode(options: Options) -> None:
@@ -352,6 +353,8 @@ def _check_build(options: Options) -> None:
             cause="a host emulation stands in for the DSP's processor in cg_dsp",
             hint=f"leave --hostemu out, or use --mode {DEFAULT_MODE}",
         )
+    if options.get("check_l2"):
+        _check_l2(mode, options.get("build_type"))
     if options.get("fp_reassoc") not in (None, "on", "off"):
         raise UsageError(f"--fp-reassoc {options['fp_reassoc']} is not known", hint="--fp-reassoc off")
 
@@ -362,6 +365,21 @@ def _check_build_tools(options: Options) -> None:
         from c7x.toolchain.ticgt import choose_tools
 
         choose_tools(Path(options["cgt"]) if options.get("cgt") else None)
+
+
+def _check_l2(mode: str, build_type: str | None) -> None:
+    if mode != DEFAULT_MODE:
+        raise UsageError(
+            f"--check-l2 has no meaning in mode {mode}",
+            cause="the checker stands on the address sanitizer, which only cg_dsp can be built with",
+            hint=f"leave --check-l2 out, or use --mode {DEFAULT_MODE}",
+        )
+    if build_type is not None and build_type.lower() != "asan":
+        raise UsageError(
+            f"--check-l2 and --build-type {build_type} exclude each other",
+            cause="the checker stands on the address sanitizer: the build type is asan",
+            hint="leave --build-type out",
+        )
 
 
 def _run(workspace: Workspace, options: Options, reporter: Reporter) -> Result:

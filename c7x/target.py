@@ -23,6 +23,9 @@ KIND: Final = "c_static"
 #: What is compiled for when the user names no target.
 DEFAULT_TARGET: Final = "c_static -mcpu=c7x"
 
+#: The L2 scratch memory of the DSP in bytes (module-abi.md, section 7): more than this ``l2-sram-size`` cannot give.
+L2_BYTES: Final = 0x140000
+
 Value = str | int | bool | tuple[str, ...] | None
 Kind = Literal["string", "array of string", "int", "bool"]
 Mode = Literal["c7x_host", "c7x_vdsp", "c7x_dload"]
@@ -165,8 +168,9 @@ ATTRIBUTES: Final[tuple[Attribute, ...]] = (
         name="l2-sram-size",
         type="int",
         default="1310720; 262144 with device awrl6844",
-        effect="L2 memory in bytes that DMA tiling may use",
-        acts="nowhere yet; DMA tiling is planned",
+        effect="L2 memory in bytes into which operands of `mmalib_*` calls are copied; the DSP has 1310720, and more "
+        "is taken as that. Less than 256 switches staging off",
+        acts="c7 with mmalib, every mode, for quantised models",
     ),
     Attribute(
         name="vector-width",
@@ -236,7 +240,7 @@ _BASE_DEFAULTS: Final[Mapping[str, Value]] = {
     "device": None,
     "constants-byte-alignment": 16,
     "l1d-cache-size": 32768,
-    "l2-sram-size": 1310720,
+    "l2-sram-size": L2_BYTES,
     "vector-width": 128,
     "profile-layers": False,
     "debug-alloc": False,
@@ -544,4 +548,6 @@ def _warnings(mcpu: str | None, device: str | None, written: Mapping[str, Value]
         warnings.append(f"-device={device} is not known and changes nothing; known: {', '.join(_DEVICE_DEFAULTS)}")
     if written.get("mmalib") is True and mcpu_family(mcpu) != "c7":
         warnings.append("-mmalib=1 has no effect without a c7 -mcpu")
+    if mcpu_family(mcpu) == "c7" and cast("int", written.get("l2-sram-size", 0)) > L2_BYTES:
+        warnings.append(f"-l2-sram-size={written['l2-sram-size']} is more than the L2 of the C7x; {L2_BYTES} are used")
     return tuple(warnings)

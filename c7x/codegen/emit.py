@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from c7x.codegen.kernels.firmware import FIRMWARE
+from c7x.codegen.l2 import CLOSE, OPEN, staged_call, uses_l2
 from c7x.codegen.literals import c_identifier, c_string, comment, literal
 from c7x.codegen.plan import ARENA_ALIGNMENT, Plan, plan_arena
 from c7x.codegen.program import DTYPES, Call, Constant, Port, Program
@@ -35,6 +36,8 @@ MAX_NDIM = 8
 _PRELUDE = ("c7x_abi.h", "c7x_vector.h", "c7x_scalar.h")
 #: Only where a kernel calls one of its helpers: lib0.c of a float model does not carry it.
 _INTEGER_PRELUDE = "c7x_integer.h"
+#: Only where an operand is staged in L2.
+_L2_PRELUDE = "c7x_l2.h"
 _FUNCTION = re.compile(r"\b(c7x_\w+)\(")
 
 
@@ -180,6 +183,8 @@ def _lib0(
     helpers = set(_FUNCTION.findall(integer)) - set(_FUNCTION.findall("".join(parts)))
     if any(not helpers.isdisjoint(_FUNCTION.findall(kernel.source)) for kernel in program.kernels):
         parts.append(integer)
+    if uses_l2(program.calls):
+        parts.append(_prelude(_L2_PRELUDE))
     if declared := [FIRMWARE[k.symbol].prototype for k in program.kernels if not k.source]:
         parts.append(_firmware_declarations(declared))
     parts += [kernel.source.strip("\n") for kernel in program.kernels if kernel.source]
@@ -237,6 +242,7 @@ def _cg_main(program: Program, target: Target, plan: Plan, addresses: Mapping[st
         "  const uint8_t *w = (const uint8_t *)weights;",
         "  uint8_t *a = (uint8_t *)arena;",
         "  int32_t status = 0;",
+        *([OPEN] if uses_l2(program.calls) else []),
         "  (void)inputs;",
         "  (void)outputs;",
         "  (void)w;",
@@ -256,15 +262,14 @@ def _cg_main(program: Program, target: Target, plan: Plan, addresses: Mapping[st
                     allocated.add(storage.name)
                     lines.append(f"  cg_debug_alloc({storage.type.nbytes}, {addresses[storage.name]});")
         lines.append(f"  /* {index}: {_call_comment(call)} */")
-        expression = _call_expression(program, call, addresses, extern=not kernels[call.kernel].source)
         if target.profile_layers:
             lines.append("  cg_profile_enter();")
-            lines.append(f"  status = {expression};")
-            lines.append("  if (status != 0) return status;")
+        lines += _call_lines(program, index, call, addresses, extern=not kernels[call.kernel].source)
+        lines.append("  if (status != 0) return status;")
+        if target.profile_layers:
             lines.append("  cg_profile_leave();")
-        else:
-            lines.append(f"  status = {expression};")
-            lines.append("  if (status != 0) return status;")
+    if uses_l2(program.calls):
+        lines.append(CLOSE)
     lines += _copies(program, addresses)
     lines.append("  return status;")
     lines.append("}")
@@ -281,17 +286,20 @@ def _call_comment(call: Call) -> str:
     return comment(text)
 
 
-def _call_expression(program: Program, call: Call, addresses: Mapping[str, str], *, extern: bool) -> str:
+def _call_lines(program: Program, index: int, call: Call, addresses: Mapping[str, str], *, extern: bool) -> list[str]:
+    """The lines that run the kernel and leave its result in ``status``."""
     pointers: list[list[str]] = []
     for names, const in ((call.inputs, "const "), (call.outputs, "")):
         typed = [(program.buffer(name).type.c_type, addresses[program.storage(name).name]) for name in names]
         pointers.append([f"(void *){a}" if extern else f"({const}{c_type} *){a}" for c_type, a in typed])
     if extern:
+        if call.staging is not None and call.staging.input_bytes:
+            return staged_call(call, call.staging, f"{index} ({call.name or call.kernel})", pointers[0], pointers[1])
         arguments = FIRMWARE[call.kernel].arrange(pointers[0], pointers[1], call.scalars)
-        return f"{call.kernel}({', '.join(arguments)})"
+        return [f"  status = {call.kernel}({', '.join(arguments)});"]
     if call.workspace is not None:
         pointers.append([f"(uint8_t *){addresses[call.workspace]}"])
-    return f"{call.kernel}({', '.join(argument for part in pointers for argument in part)})"
+    return [f"  status = {call.kernel}({', '.join(argument for part in pointers for argument in part)});"]
 
 
 def _copies(program: Program, addresses: Mapping[str, str]) -> list[str]:

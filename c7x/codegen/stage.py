@@ -11,6 +11,7 @@ from c7x.codegen.layers import layer_records, offload_report
 from c7x.codegen.literals import c_identifier
 from c7x.codegen.memory import memory_map
 from c7x.codegen.program import Program
+from c7x.codegen.staging import stage_operands
 from c7x.codegen.walk import program_from_relax
 from c7x.graph.pipeline import lower_graph
 from c7x.reporter import SILENT, Reporter
@@ -51,7 +52,7 @@ def compile_module(
     reporter.progress("lowering the graph")
     lowered = lower_graph(mod, target) if relax_pipeline is None else relax_pipeline(mod)
     reporter.progress("generating kernels")
-    program = program_from_relax(lowered, name, target)
+    program = stage_operands(program_from_relax(lowered, name, target), target)
     reporter.progress("writing C")
     return Compiled(program=program, emitted=emit(program, target))
 

@@ -28,12 +28,24 @@ def summarize(workspace: Workspace) -> dict[str, Any]:
     }
 
 
+def staged_layers(workspace: Workspace) -> list[dict[str, Any]]:
+    """How each call of an MMALIB kernel uses L2: ``index``, ``name``, ``kernel`` and the keys of ``l2`` in layers.json;
+    empty before codegen, and for models without such calls."""
+    layers = workspace.read_json("layers.json") if workspace.has("layers.json") else []
+    return [
+        {**{key: layer[key] for key in ("index", "name", "kernel")}, **layer["l2"]}
+        for layer in layers
+        if layer.get("l2")
+    ]
+
+
 def inspect_workspace(workspace: Workspace) -> dict[str, Any]:
     """The summary, the stages that have run, and their files.
 
     Returns:
         the keys of ``summarize``; ``stages``: the manifest's records; ``files``: list of ``name``, ``stage``,
-        ``bytes`` (None when the file is gone), ``state`` (``as written``, ``edited`` or ``missing``).
+        ``bytes`` (None when the file is gone), ``state`` (``as written``, ``edited`` or ``missing``); ``l2``: see
+        ``staged_layers``.
 
     Raises:
         WorkspaceError: there is no build directory, or its manifest cannot be read.
@@ -54,4 +66,10 @@ def inspect_workspace(workspace: Workspace) -> dict[str, Any]:
                     "state": state,
                 }
             )
-    return {**summarize(workspace), "c7x": manifest.get("c7x"), "stages": manifest["stages"], "files": files}
+    return {
+        **summarize(workspace),
+        "c7x": manifest.get("c7x"),
+        "stages": manifest["stages"],
+        "files": files,
+        "l2": staged_layers(workspace),
+    }

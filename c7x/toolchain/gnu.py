@@ -32,6 +32,10 @@ RUNTIME_SOURCES: tuple[str, ...] = (
     "runtime/c7x_weights.c",
 )
 
+#: With ``BuildOptions.check_l2``, and what switches it on in every source.
+CHECK_L2_SOURCE = "runtime/c7x_check_l2.c"
+_CHECK_L2 = "-DC7X_CHECK_L2"
+
 #: Sources of the reference kernels, relative to the native folder; native/CMakeLists.txt lists the same. Only those
 #: that the generated code calls are compiled: models without firmware kernels do not wait for them.
 KERNEL_SOURCES: tuple[str, ...] = (
@@ -84,6 +88,8 @@ class BuildOptions:
         cflags: appended to the flags for the generated code, so they win.
         hostemu: compile the generated code as C7000 code with a host emulation, ``open`` (ours), ``ti`` or ``auto``
             (TI's where ``TI_CGT_C7000_PATH`` holds it); None: as code of this machine, which is much faster.
+        check_l2: add the checker of L2 staging (native/runtime/c7x_check_l2.h), which stands on the address sanitizer:
+            the build type becomes ``asan``.
 
     Raises:
         UsageError: an unknown build type or emulation.
@@ -94,6 +100,7 @@ class BuildOptions:
     build_type: str = "release"
     cflags: tuple[str, ...] = ()
     hostemu: Kind | None = None
+    check_l2: bool = False
 
     def __post_init__(self) -> None:
         if self.hostemu not in (None, "auto", "open", "ti"):
@@ -105,7 +112,7 @@ class BuildOptions:
                 cause="it is misspelt",
                 hint=f"choose one of {', '.join(BUILD_TYPES)}",
             )
-        object.__setattr__(self, "build_type", name)
+        object.__setattr__(self, "build_type", "asan" if self.check_l2 else name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,13 +231,15 @@ def build_cg_dsp(
         (folder / header.name).symlink_to(header.resolve())
     march = (f"-march={options.march}",) if options.march else ()
     includes = (word for name in headers for word in ("-I", name))
-    common = (*BUILD_TYPES[options.build_type], *march, prefix_map, *includes)
+    check = (_CHECK_L2,) if options.check_l2 else ()
+    common = (*BUILD_TYPES[options.build_type], *march, prefix_map, *check, *includes)
     floats = float_flags(options, compiler)
     generated = (*(CXX_FLAGS if compiler.is_cxx else C_FLAGS), *common, *floats)
     generated += (*(emulation.compile_flags if emulation else ()), *options.cflags)
     units = [_Unit(source=path, flags=generated, hint=hint) for path in sorted(sources, key=_size, reverse=True)]
     runtime_hint = "check the compiler with c7x doctor, or choose another one with --cc"
-    units += [_Unit(source=native / n, flags=(*C_FLAGS, *common), hint=runtime_hint) for n in RUNTIME_SOURCES]
+    runtime = (*RUNTIME_SOURCES, *((CHECK_L2_SOURCE,) if options.check_l2 else ()))
+    units += [_Unit(source=native / n, flags=(*C_FLAGS, *common), hint=runtime_hint) for n in runtime]
     kernels = (*C_FLAGS, *common, *KERNEL_FLAGS, *(flag for flag in floats if flag == _CLONES))
     units += [_Unit(source=native / n, flags=kernels, hint=runtime_hint) for n in kernel_sources(sources)]
 

@@ -57,6 +57,8 @@ def build_stage(
         stage.options = {"build_type": options.build_type, "march": options.march, "cflags": list(options.cflags)}
         if options.hostemu:
             stage.options["hostemu"] = options.hostemu
+        if options.check_l2:
+            stage.options["check_l2"] = True
         stage.facts["mode"] = mode
         edited = [name for name in (*generated, *headers) if ws.edited(name)]
         if edited:

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "c7x_check_l2.h"
 #include "c7x_pool.h"
 
 #define NUM_POOLS 2
@@ -16,7 +17,9 @@
 
 static c7x_pool pools[NUM_POOLS];
 static const size_t pool_bytes[NUM_POOLS] = {C7X_FAST_POOL_BYTES, C7X_MAIN_POOL_BYTES};
+#ifndef C7X_CHECK_L2
 static uint8_t *l2_base;
+#endif
 
 uint64_t c7x_cycle_counter(void) {
   struct timespec now;
@@ -63,17 +66,35 @@ int tvm_dsp_dma_copy(int queue, void *dst, const void *src, int bytes, int bypas
   if (dst == NULL || src == NULL || overlap(dst, src, (size_t)bytes)) {
     return -1;
   }
+#ifdef C7X_CHECK_L2
+  c7x_check_l2_copy(dst, src, (size_t)bytes);
+#else
   memcpy(dst, src, (size_t)bytes);
+#endif
   return 0;
 }
 
-int tvm_dsp_dma_wait(int queue, int max_inflight) { return queue != 0 || max_inflight < 0 ? -1 : 0; }
+int tvm_dsp_dma_wait(int queue, int max_inflight) {
+  if (queue != 0 || max_inflight < 0) {
+    return -1;
+  }
+#ifdef C7X_CHECK_L2
+  if (max_inflight == 0) {
+    c7x_check_l2_wait();
+  }
+#endif
+  return 0;
+}
 
 uint8_t *tvm_dsp_get_l2_base(void) {
+#ifdef C7X_CHECK_L2
+  return c7x_check_l2_base();
+#else
   if (l2_base == NULL) {
     l2_base = (uint8_t *)reserve(C7X_L2_BYTES);
   }
   return l2_base;
+#endif
 }
 
 uint32_t tvm_dsp_get_l2_size(void) { return C7X_L2_BYTES; }

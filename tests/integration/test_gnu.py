@@ -13,7 +13,15 @@ from c7x.native import native_dir
 from c7x.reporter import Reporter
 from c7x.run.host import run_host
 from c7x.subprocesses import run
-from c7x.toolchain.gnu import BUILD_TYPES, KERNEL_SOURCES, RUNTIME_SOURCES, BuildOptions, find_compiler, kernel_sources
+from c7x.toolchain.gnu import (
+    BUILD_TYPES,
+    CHECK_L2_SOURCE,
+    KERNEL_SOURCES,
+    RUNTIME_SOURCES,
+    BuildOptions,
+    find_compiler,
+    kernel_sources,
+)
 from c7x.toolchain.stage import build_stage
 from tests.integration.handwritten import B, W, make_workspace
 
@@ -198,7 +206,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
 def test_sources_are_those_of_cmake() -> None:
     text = (native_dir() / "CMakeLists.txt").read_text()
     listed = set(re.findall(r"(?:runtime|kernels)/[\w/]+\.c\b", text))
-    assert listed == {*RUNTIME_SOURCES, *KERNEL_SOURCES}
+    assert listed == {*RUNTIME_SOURCES, *KERNEL_SOURCES, CHECK_L2_SOURCE}
 
 
 def test_kernel_sources_are_all_there_are() -> None:

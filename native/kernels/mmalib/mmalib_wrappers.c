@@ -6,6 +6,7 @@
  * CHUNK products fits an int32 either way. */
 #include "mmalib/mmalib_wrappers.h"
 
+#include "c7x_check_l2.h"
 #include "c7x_kernel_math.h"
 #include "c7x_platform.h"
 
@@ -16,10 +17,13 @@
 #define CHUNK_WIDE 256          /* * 2^15 * 2^7 = 2^30 */
 #define STRIP_BYTES 262144      /* of columns at a time: about a second-level cache */
 #define ALIGNMENT 64
+#define MIN_GUARD 128           /* bytes in front of an input that lies in L2, where the board's kernels may address */
 
 C7X_INLINE int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 C7X_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+C7X_INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 C7X_INLINE int64_t saturating_add(int64_t a, int64_t b) {
   if (b > 0 ? a > INT64_MAX - b : a < INT64_MIN - b) return b > 0 ? INT64_MAX : INT64_MIN;
@@ -104,6 +108,14 @@ typedef struct problem {
   int64_t out_row, out_column;
   epilogue end;
 } problem;
+
+/* What the padding above and to the left of the first window takes in front of the input must be L2 where the input is
+ * (target-attributes.md, section 4). This reference reads none of it. */
+C7X_INLINE void check_guard(const problem *p, int wide) {
+  const int64_t reach = (p->top * p->W + p->left) * (wide ? (int64_t)sizeof(int16_t) : 1);
+  (void)reach;
+  C7X_CHECK_L2_GUARD(p->in, (size_t)larger(MIN_GUARD, reach));
+}
 
 /* sums[c * ROWS + r] = row r times column c, over n elements. */
 C7X_KERNEL
@@ -217,6 +229,7 @@ C7X_INLINE int32_t solve(const problem *p, int wide) {
   uint8_t *at = workspace;
   int16_t *image, *low, *high, *columns;
   if (workspace == NULL) return C7X_REFUSED;
+  check_guard(p, wide);
   image = (int16_t *)take(&at, image_bytes);
   columns = (int16_t *)take(&at, column_bytes);
   low = (int16_t *)take(&at, row_bytes);
@@ -471,6 +484,7 @@ C7X_INLINE int32_t depthwise(const problem *p, int wide, int64_t channels) {
   int16_t *plane;
   void *sums;
   if (workspace == NULL) return C7X_REFUSED;
+  check_guard(p, wide);
   plane = (int16_t *)take(&at, plane_bytes);
   sums = at;
   one.C = 1;
