@@ -531,7 +531,7 @@ def build(
 
 def _following(build: Path, mode: str) -> str:
     """What a user does after a build."""
-    return f"c7x inspect {_word(build / 'lib0.out')}" if mode == "c7x_dload" else f"c7x run {_word(build)}"
+    return f"c7x deploy {_word(build)}" if mode == "c7x_dload" else f"c7x run {_word(build)}"
 
 
 HostOption = Annotated[
@@ -819,7 +819,9 @@ SocketOption = Annotated[
 ]
 ShmOption = Annotated[
     Path | None,
-    typer.Option("--shm", metavar="PATH", help="The file it shares; default: beside the socket.", show_default=False),
+    typer.Option(
+        "--shm", metavar="PATH", help="Where clients find its memory; default: beside the socket.", show_default=False
+    ),
 ]
 
 
@@ -829,6 +831,9 @@ def vdsp_start(
     foreground: Annotated[bool, typer.Option("--foreground", help="Stay, for containers; ends with SIGTERM.")] = False,
     socket_path: SocketOption = None,
     shm: ShmOption = None,
+    shm_file: Annotated[
+        bool, typer.Option("--shm-file", help="Share a file, for clients in another container.")
+    ] = False,
     board: BoardOption = None,
     no_strict: Annotated[bool, typer.Option("--no-strict", help="Allow what a board leaves undefined.")] = False,
     base: Annotated[
@@ -859,6 +864,7 @@ def vdsp_start(
             place,
             board=find_board(board).name if board else None,
             strict=not no_strict,
+            shm_file=shm_file,
             base=address,
             call_timeout=call_timeout,
             faults=fault or (),

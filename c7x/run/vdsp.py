@@ -9,7 +9,6 @@ import fcntl
 import json
 import mmap
 import os
-import shutil
 import signal
 import socket
 import struct
@@ -23,12 +22,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from c7x.errors import CheckFailed, CrashError, RunError, UsageError, WorkspaceError
+from c7x.errors import CheckFailed, CrashError, RunError, WorkspaceError
 from c7x.reporter import SILENT, Reporter
 from c7x.run import protocol
 from c7x.run.host import HostResult
 from c7x.run.protocol import Message, Status, WireDesc
-from c7x.run.tensors import as_specified, check_inputs, read_specs
+from c7x.run.tensors import as_specified, prepare
 from c7x.subprocesses import tail
 from c7x.toolchain.vdsp import DEFAULT_BOARD, server_program
 from c7x.workspace import Workspace
@@ -109,6 +108,7 @@ def server_command(
     *,
     board: str | None = None,
     strict: bool = True,
+    shm_file: bool = False,
     base: int | None = None,
     call_timeout: float | None = None,
     faults: Sequence[str] = (),
@@ -119,6 +119,7 @@ def server_command(
     Args:
         board: whose firmware it has; by default the one with every symbol.
         strict: fail on what a board leaves undefined.
+        shm_file: share a file instead of memory that cannot be shortened, for clients in another container.
         base: DSP address of the shared buffer.
         call_timeout: seconds after which a module is ended.
         faults: as ``c7x-vdsp --fault`` takes them.
@@ -134,6 +135,8 @@ def server_command(
     command += ["--board", board or DEFAULT_BOARD]
     if not strict:
         command.append("--no-strict")
+    if shm_file:
+        command.append("--shm-file")
     if base is not None:
         command += ["--base", hex(base)]
     if call_timeout is not None:
@@ -247,23 +250,12 @@ def status(place: Endpoint) -> dict[str, Any]:
     }
 
 
-def _memory_folder() -> str | None:
-    """A file system in memory with room for the whole shared buffer, where there is one: elsewhere every byte that
-    passes through the buffer is written to a disk later."""
-    folder = Path("/dev/shm")  # noqa: S108 - a private folder is made in it
-    try:
-        room = os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > 2 * protocol.CARVEOUT_SIZE
-    except OSError:
-        room = False
-    return str(folder) if room else None
-
-
 @contextmanager
 def private_server(
     *, board: str = DEFAULT_BOARD, strict: bool = True, faults: Sequence[str] = (), reporter: Reporter = SILENT
 ) -> Iterator[Endpoint]:
     """A virtual DSP of its own in a temporary folder, ended with the block."""
-    with tempfile.TemporaryDirectory(prefix="c7x-vdsp-", dir=_memory_folder()) as folder:
+    with tempfile.TemporaryDirectory(prefix="c7x-vdsp-") as folder:
         place = Endpoint(socket=Path(folder) / "vdsp.sock", shm=Path(folder) / "vdsp.shm")
         command = server_command(place, board=board, strict=strict, faults=faults, reporter=reporter)
         process, _ = start(command, Path(folder) / "vdsp.log")
@@ -321,8 +313,8 @@ class VdspClient(AbstractContextManager["VdspClient"]):
             self._connection = stack.enter_context(connection)
             self._connection.settimeout(timeout)
             try:
-                with place.shm.open("r+b") as file:
-                    self._memory = stack.enter_context(mmap.mmap(file.fileno(), protocol.CARVEOUT_SIZE))
+                self._shm = stack.enter_context(place.shm.open("r+b"))
+                self._memory = stack.enter_context(mmap.mmap(self._shm.fileno(), protocol.CARVEOUT_SIZE))
             except (OSError, ValueError) as error:
                 raise RunError(
                     f"cannot map the shared buffer {place.shm}",
@@ -338,6 +330,15 @@ class VdspClient(AbstractContextManager["VdspClient"]):
 
     def __enter__(self) -> Self:
         return self
+
+    def _check_memory(self) -> None:
+        """Touching what another process cut off a mapped file ends this one by a signal (RunError instead)."""
+        if os.fstat(self._shm.fileno()).st_size < protocol.CARVEOUT_SIZE:
+            raise RunError(
+                f"the shared buffer {self._place.shm} has become shorter",
+                cause="another process truncated the file",
+                hint="start the virtual DSP again with c7x vdsp start, without --shm-file",
+            )
 
     def _request(self, kind: Message, body: bytes, response: int | None = None) -> tuple[int, bytes]:
         """Sends a request; returns the status and the body of its answer."""
@@ -363,6 +364,7 @@ class VdspClient(AbstractContextManager["VdspClient"]):
                 cause="it is another program, or injects faults",
                 hint="start it again with c7x vdsp start",
             )
+        self._check_memory()
         return header.status, data[protocol.Header.size() :]
 
     def _gone(self, kind: Message) -> CrashError:
@@ -385,6 +387,7 @@ class VdspClient(AbstractContextManager["VdspClient"]):
                 f"the module has {len(module)} bytes, more than the staging region's {protocol.STAGING_SIZE}",
                 hint="use a smaller model",
             )
+        self._check_memory()
         self._memory[: len(module)] = module
         code, body = self._request(Message.DYN_LOAD, protocol.DynLoadRequest(len(module)).pack())
         if code != Status.SUCCESS:
@@ -450,6 +453,7 @@ class VdspClient(AbstractContextManager["VdspClient"]):
     def _stage(self, inputs: Sequence[np.ndarray]) -> list[WireDesc]:
         import numpy as np
 
+        self._check_memory()
         descs = []
         self._end = self._free
         for index, value in enumerate(inputs):
@@ -498,8 +502,7 @@ class VdspClient(AbstractContextManager["VdspClient"]):
 # -------------------------------------------------------------------------------------------------------------- running
 
 
-def _read_module(ws: Workspace) -> bytes:
-    path = ws.require("lib0.out")
+def _read_module(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
@@ -557,19 +560,15 @@ def run_vdsp(
         CrashError: the module crashed, or the virtual DSP ended.
         WorkspaceError: a file is missing.
     """
-    if repeat < 1 or warmup < 0:
-        raise UsageError("a model runs at least once, after no or some runs to warm up", hint="--repeat 10")
-    ws = where if isinstance(where, Workspace) else Workspace(where)
-    module = _read_module(ws)
-    input_specs, output_specs = read_specs(ws)
-    arrays = check_inputs(input_specs, inputs)
+    prepared = prepare(where, "lib0.out", inputs, repeat=repeat, warmup=warmup)
+    module = _read_module(prepared.artefact)
     seconds = []
     first: list[bytes] | None = None
-    with _session(ws.manifest.get("board") or DEFAULT_BOARD, timeout, reporter) as client:
+    with _session(prepared.ws.manifest.get("board") or DEFAULT_BOARD, timeout, reporter) as client:
         handle = client.load(module)
         for index in range(warmup + repeat):
             begin = time.perf_counter()
-            result = client.infer(handle, arrays)
+            result = client.infer(handle, prepared.inputs)
             if index >= warmup:
                 seconds.append(time.perf_counter() - begin)
             bits = [output.tobytes() for output in result.outputs]
@@ -582,7 +581,7 @@ def run_vdsp(
             first = bits
         client.unload(handle)
     return HostResult(
-        outputs=as_specified("lib0.out", output_specs, result.outputs),
+        outputs=as_specified("lib0.out", prepared.output_specs, result.outputs),
         stdout=result.text,
         host_seconds=seconds,
         cycles=result.cycles,

@@ -57,6 +57,7 @@ SERVER_SOURCES: tuple[str, ...] = (
     "vdsp/firmware.cc",
     "vdsp/main.cc",
     "vdsp/memory.cc",
+    "vdsp/packed.cc",
     "vdsp/pool.cc",
     "vdsp/export_table.c",
     "runtime/c7x_weights.c",

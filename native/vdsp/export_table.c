@@ -11,8 +11,7 @@
 #define DECLARE_libc(name) extern void firmware_##name(void);
 #define DECLARE_math(name)
 #define DECLARE_dma_utils(name)
-#define DECLARE_packed(name) \
-  static void name(void) { vdsp_missing(#name); }
+#define DECLARE_packed(name) extern void name(void);
 #define DECLARE_backend(name) extern void name(void);
 #define DECLARE_builtin(name) extern void name(void);
 #define DECLARE_ffi(name) extern void name(void);

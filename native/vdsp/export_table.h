@@ -18,9 +18,6 @@ typedef struct vdsp_export {
 extern const vdsp_export vdsp_exports[];
 extern const int vdsp_num_exports;
 
-/* Ends the call: the module used a firmware function that the virtual DSP does not have. */
-void vdsp_missing(const char *name);
-
 #ifdef __cplusplus
 }
 #endif

@@ -86,10 +86,6 @@ void drain_dma() { drain(); }
 
 extern "C" {
 
-void vdsp_missing(const char* name) {
-  firmware.violation("the module calls %s, which the virtual DSP does not have", name);
-}
-
 // ---- 8.1 C library ----
 
 void* firmware_memcpy(void* dst, const void* src, size_t bytes) { return std::memcpy(dst, src, bytes); }
@@ -220,8 +216,8 @@ void TVMFFIObjectIncRef(void* object) { static_cast<c7x_object*>(object)->ref_co
 void TVMFFIObjectDecRef(void* pointer) {
   auto* const object = static_cast<c7x_object*>(pointer);
   object->ref_counter -= 1;
-  if (object->ref_counter == 0 && object->deleter != nullptr) {
-    object->deleter(object);
+  if (object->ref_counter == 0) {
+    firmware.destroy(object);
   }
 }
 

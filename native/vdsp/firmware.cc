@@ -130,6 +130,15 @@ Import resolve_import(void* context, const char* name, uint64_t* address) {
 
 uint8_t* pointer_to(uint64_t address) { return reinterpret_cast<uint8_t*>(static_cast<uintptr_t>(address)); }
 
+int run_entry(uint64_t address, c7x_any* inputs, int count, c7x_any* constants, c7x_any* result) {
+  using Entry = int (*)(void*, int, void*, void*);
+  return reinterpret_cast<Entry>(pointer_to(address))(inputs, count, constants, result);
+}
+
+void run_function(uint64_t address) { reinterpret_cast<void (*)()>(pointer_to(address))(); }
+
+void run_deleter(void (*deleter)(void*), void* object) { deleter(object); }
+
 }  // namespace
 
 uint64_t now_ns() {
@@ -140,19 +149,26 @@ uint64_t now_ns() {
 
 // ---- start, text, memory ----
 
-bool Firmware::start(const char* shm_path, uint64_t base, const Options& options) {
-  options_ = options;
-  if (!memory_.map(shm_path, base)) {
+Firmware::Firmware() : calls_{run_entry, run_function, run_deleter, _exit} {}
+
+bool Firmware::start(const char* shm_path, Sharing sharing, uint64_t base, const Options& options) {
+  if (!memory_.map(shm_path, sharing, base)) {
     return false;
   }
   state_ = static_cast<State*>(memory_.state());
+  set_memory_exports();
+  reset(options);
+  return true;
+}
+
+void Firmware::reset(const Options& options) {
+  options_ = options;
+  std::memset(static_cast<void*>(state_), 0, offsetof(State, main));
   state_->start_ns = now_ns();
   state_->current = -1;
   pool_reset(&state_->main, static_cast<uint32_t>(C7X_MAIN_POOL_SIZE));
   pool_reset(&state_->fast, static_cast<uint32_t>(C7X_FAST_POOL_SIZE));
-  set_memory_exports();
   reset_text();
-  return true;
 }
 
 void Firmware::reset_text() {
@@ -187,7 +203,8 @@ void Firmware::violation(const char* format, ...) {
   va_end(arguments);
   textf("[vdsp] %s\n", line);
   std::fprintf(stderr, "[vdsp] %s\n", line);
-  _exit(kExitViolation);
+  calls_.end(kExitViolation);
+  __builtin_unreachable();
 }
 
 // The protocol has no field for the reason, so it goes to the log, and where a client of the virtual DSP may look.
@@ -280,6 +297,11 @@ alignas(16) uint8_t signal_stack[64 * 1024];
 
 void on_crash(int number, siginfo_t* info, void* context) {
   Memory& memory = firmware.memory();
+  if (!memory.intact()) {
+    // The printf buffer is gone too.
+    std::signal(number, SIG_DFL);
+    std::raise(number);
+  }
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
   const char* name = number == SIGSEGV   ? "SIGSEGV"
                      : number == SIGBUS  ? "SIGBUS"
@@ -341,7 +363,7 @@ bool Firmware::enter_child() {
 
 void Firmware::call_void(uint64_t function) {
   state_->in_call = 1;
-  reinterpret_cast<void (*)()>(pointer_to(function))();
+  calls_.function(function);
   drain_dma();
   state_->in_call = 0;
   check_after_call();
@@ -349,11 +371,10 @@ void Firmware::call_void(uint64_t function) {
 
 int Firmware::call_entry(uint64_t entry, c7x_any* inputs, int count, c7x_any* constants, c7x_any* result,
                          uint64_t* cycles) {
-  using Entry = int (*)(void*, int, void*, void*);
   std::memset(result, 0, sizeof *result);
   state_->in_call = 1;
   const uint64_t start = now_ns();
-  const int returned = reinterpret_cast<Entry>(pointer_to(entry))(inputs, count, constants, result);
+  const int returned = calls_.entry(entry, inputs, count, constants, result);
   *cycles = now_ns() - start;
   drain_dma();
   state_->in_call = 0;
@@ -393,12 +414,17 @@ int Firmware::force_free_registers() {
     }
     registers[i] = c7x_any{};
     object->ref_counter = 0;
-    if (object->deleter != nullptr) {
-      object->deleter(object);
-      count += 1;
-    }
+    count += destroy(object) ? 1 : 0;
   }
   return count;
+}
+
+bool Firmware::destroy(c7x_object* object) {
+  if (object->deleter == nullptr) {
+    return false;
+  }
+  calls_.destroy(object->deleter, object);
+  return true;
 }
 
 // ---- messages ----
@@ -980,6 +1006,13 @@ bool tensor_bytes(const c7x_tensor& tensor, int32_t ndim, uint64_t* bytes) {
   return true;
 }
 
+// An empty output may have no data at all.
+void copy(uint8_t* target, const void* source, uint64_t bytes) {
+  if (bytes != 0) {
+    std::memcpy(target, source, static_cast<size_t>(bytes));
+  }
+}
+
 // The first element that is the poison, or was computed from it: arithmetic keeps a NaN's payload. UINT64_MAX: none.
 uint64_t find_poison(const uint8_t* data, uint64_t bytes, c7x_dtype dtype) {
   const uint64_t step = dtype.bits / 8u;
@@ -1031,8 +1064,8 @@ size_t Firmware::extract(c7x_infer_response* answer, const c7x_any& result, bool
       uint64_t bytes = 0;
       if (kv_slot < C7X_KV_SLOTS && tensor_bytes(*tensor, tensor->ndim, &bytes)) {
         check_output(*tensor, bytes, static_cast<uint32_t>(i));
-        std::memcpy(memory_.kv_writable() + kv_slot * C7X_KV_SLOT_SIZE, tensor->data,
-                    static_cast<size_t>(bytes < C7X_KV_SLOT_SIZE ? bytes : C7X_KV_SLOT_SIZE));
+        copy(memory_.kv_writable() + kv_slot * C7X_KV_SLOT_SIZE, tensor->data,
+             bytes < C7X_KV_SLOT_SIZE ? bytes : C7X_KV_SLOT_SIZE);
         kv_slot += 1;
       }
     }
@@ -1075,7 +1108,7 @@ size_t Firmware::extract(c7x_infer_response* answer, const c7x_any& result, bool
       continue;
     }
     if (check_room(bytes, "the outputs")) {
-      std::memcpy(region.host + offset, tensor.data, static_cast<size_t>(bytes));
+      copy(region.host + offset, tensor.data, bytes);
       desc.data_addr = region.dsp + offset;
       offset += (bytes + kOutputAlignment - 1) & ~(kOutputAlignment - 1);
     }

@@ -32,6 +32,14 @@ constexpr size_t kMaxResponse = 60 + 80 * 128;
 // How a process that runs modules ends on purpose after a violation of strict mode, whose text it has written.
 constexpr int kExitViolation = 70;
 
+// How a module's code is run and how its process ends. The fuzz targets, which have no code to run, put theirs in place.
+struct ModuleCalls {
+  int (*entry)(uint64_t address, c7x_any* inputs, int count, c7x_any* constants, c7x_any* result);
+  void (*function)(uint64_t address);
+  void (*destroy)(void (*deleter)(void*), void* object);
+  void (*end)(int code);  // does not return
+};
+
 struct Module {
   uint32_t used;
   uint32_t handle;
@@ -79,7 +87,15 @@ static_assert(sizeof(State) <= Memory::kStateBytes, "the state fits its mapping"
 
 class Firmware {
  public:
-  bool start(const char* shm_path, uint64_t base, const Options& options);
+  Firmware();
+
+  // `shm_path` and `sharing` are those of Memory::map.
+  bool start(const char* shm_path, Sharing sharing, uint64_t base, const Options& options);
+
+  // Forgets everything since the start.
+  void reset(const Options& options);
+
+  void set_calls(const ModuleCalls& calls) { calls_ = calls; }
 
   // In a process that is about to run modules: handlers that report a crash, protection of the inputs.
   bool enter_child();
@@ -110,6 +126,9 @@ class Firmware {
   uint64_t available(int pool) const;
 
   int force_free_registers();
+
+  // Runs an object's deleter; false when it has none.
+  bool destroy(c7x_object* object);
 
  private:
   size_t dyn_load(const uint8_t* request, uint8_t* response);
@@ -145,6 +164,7 @@ class Firmware {
   Memory memory_;
   State* state_ = nullptr;
   Options options_;
+  ModuleCalls calls_;
 };
 
 extern Firmware firmware;

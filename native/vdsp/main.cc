@@ -42,6 +42,7 @@ struct Fault {
 struct Settings {
   const char* socket = nullptr;
   const char* shm = nullptr;
+  vdsp::Sharing sharing = vdsp::Sharing::kSealed;
   uint64_t base = C7X_CARVEOUT_ADDR;
   vdsp::Options firmware;
   Fault faults[kMaxFaults] = {};
@@ -57,6 +58,8 @@ const char usage[] =
     "\n"
     "  --board NAME           beagley-ai or j722s-evm (default): which symbols a module may import\n"
     "  --base ADDRESS         DSP address of the shared buffer (default 0xC0000000)\n"
+    "  --shm-file             make PATH of --shm a file: for clients in another container. By default it is a link to\n"
+    "                         memory that no other process can shorten\n"
     "  --no-strict            allow what a board leaves undefined\n"
     "  --call-timeout MS      end a module that runs longer; a board would hang\n"
     "  --fault KIND=N[:MS]    inject a fault at the N-th request: drop (no answer), delay (answer MS later), seq (wrong\n"
@@ -131,6 +134,10 @@ Settings parse_arguments(int argc, char** argv) {
     }
     if (std::strcmp(name, "--no-strict") == 0) {
       settings.firmware.strict = false;
+      continue;
+    }
+    if (std::strcmp(name, "--shm-file") == 0) {
+      settings.sharing = vdsp::Sharing::kPlain;
       continue;
     }
     if (i + 1 == argc) {
@@ -217,7 +224,9 @@ class Runner {
     if (received > 0) {
       return static_cast<size_t>(received);
     }
-    return firmware.answer_for_crash(request, length, end(late), response);
+    const char* const why = end(late);
+    // Without its memory there is nowhere to say why; the server ends.
+    return firmware.memory().intact() ? firmware.answer_for_crash(request, length, why, response) : 0;
   }
 
   void kill_child() {
@@ -255,7 +264,7 @@ class Runner {
   [[noreturn]] void serve(int fd) {
     // Clients must see the end of the server, so the child may not hold their connections.
     for (int other = 3; other < 1024; ++other) {
-      if (other != fd) {
+      if (other != fd && other != firmware.memory().carveout_fd()) {
         close(other);
       }
     }
@@ -320,15 +329,16 @@ class Server {
     polled_[0] = {listener, POLLIN, 0};
   }
 
-  void run() {
-    while (stop_requested == 0) {
+  // False when the shared file was shortened, after which nothing in it can be touched.
+  bool run() {
+    while (stop_requested == 0 && !is_cut_) {
       if (ppoll(polled_, static_cast<nfds_t>(num_polled_), nullptr, &while_waiting_) < 0) {
         if (errno == EINTR) {
           continue;
         }
         die("cannot wait for clients");
       }
-      for (int i = num_polled_ - 1; i > 0 && stop_requested == 0; --i) {
+      for (int i = num_polled_ - 1; i > 0 && stop_requested == 0 && !is_cut_; --i) {
         if (polled_[i].revents != 0 && !serve(polled_[i].fd)) {
           close(polled_[i].fd);
           polled_[i] = polled_[--num_polled_];
@@ -339,6 +349,7 @@ class Server {
       }
     }
     runner_.kill_child();
+    return !is_cut_;
   }
 
  private:
@@ -370,8 +381,11 @@ class Server {
       _exit(1);
     }
     size_t size = firmware.handle_light(request, length, response);
-    size = size != 0 ? size : runner_.run(request, length, response);
-    return send_answer(fd, response, size);
+    if (size == 0 && firmware.memory().intact()) {
+      size = runner_.run(request, length, response);
+    }
+    is_cut_ = size == 0;
+    return !is_cut_ && send_answer(fd, response, size);
   }
 
   bool send_answer(int fd, uint8_t* response, size_t size) {
@@ -411,6 +425,7 @@ class Server {
   pollfd polled_[kMaxClients + 1] = {};
   int num_polled_ = 1;
   uint64_t num_requests_ = 0;
+  bool is_cut_ = false;
 };
 
 void print_json_string(const char* text) {
@@ -443,7 +458,7 @@ int main(int argc, char** argv) {
   sigaddset(&stops, SIGTERM);
   sigaddset(&stops, SIGINT);
   const int listener = listen_at(settings.socket);
-  if (!firmware.start(settings.shm, settings.base, settings.firmware)) {
+  if (!firmware.start(settings.shm, settings.sharing, settings.base, settings.firmware)) {
     die(settings.shm);
   }
   std::printf("{\"status\": \"ready\", \"socket\": ");
@@ -456,8 +471,11 @@ int main(int argc, char** argv) {
   std::fflush(stdout);
   sigprocmask(SIG_BLOCK, &stops, &before);
   Server server(settings, listener, before);
-  server.run();
+  const bool whole = server.run();
+  if (!whole) {
+    std::fprintf(stderr, "[vdsp] %s was shortened by another process; the virtual DSP ends\n", settings.shm);
+  }
   unlink(settings.socket);
   unlink(settings.shm);
-  return 0;
+  return whole ? 0 : 1;
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 namespace vdsp {
@@ -63,17 +64,52 @@ uint8_t* map_shared(uint64_t size, uint64_t hint, int protection, int fd, off_t 
 
 }  // namespace
 
-bool Memory::map(const char* shm_path, uint64_t base) {
+namespace {
+
+int make_sealed(const char* path) {
+  const int fd = memfd_create("c7x-vdsp", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  char link[64];
+  std::snprintf(link, sizeof link, "/proc/%d/fd/%d", static_cast<int>(getpid()), fd);
+  if (fd >= 0 && fchmod(fd, 0600) == 0 && ftruncate(fd, static_cast<off_t>(C7X_CARVEOUT_SIZE)) == 0 &&
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0 &&
+      (path == nullptr || symlink(link, path) == 0)) {
+    return fd;
+  }
+  if (fd >= 0) {
+    close(fd);
+  }
+  return -1;
+}
+
+int make_plain(const char* path) {
+  const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd >= 0 && ftruncate(fd, static_cast<off_t>(C7X_CARVEOUT_SIZE)) != 0) {
+    close(fd);
+    return -1;
+  }
+  return fd;
+}
+
+}  // namespace
+
+bool Memory::intact() const {
+  struct stat info;
+  return fstat(carveout_fd_, &info) == 0 && info.st_size >= static_cast<off_t>(C7X_CARVEOUT_SIZE);
+}
+
+bool Memory::map(const char* shm_path, Sharing sharing, uint64_t base) {
   base_ = base;
-  // A fresh file: a client that still maps the one of an earlier server must not reach into this one.
-  unlink(shm_path);
-  const int fd = open(shm_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0 || ftruncate(fd, static_cast<off_t>(C7X_CARVEOUT_SIZE)) != 0) {
+  if (shm_path != nullptr) {
+    // Fresh memory: a client that still maps that of an earlier server must not reach into this one.
+    unlink(shm_path);
+  }
+  const int fd = sharing == Sharing::kSealed ? make_sealed(shm_path) : make_plain(shm_path);
+  if (fd < 0) {
     return false;
   }
+  carveout_fd_ = fd;
   carveout_ = map_shared(C7X_CARVEOUT_SIZE, base, PROT_READ | PROT_WRITE, fd, 0);
   kv_writable_ = map_shared(C7X_KV_SIZE, 0, PROT_READ | PROT_WRITE, fd, static_cast<off_t>(C7X_KV_OFFSET));
-  close(fd);
   if (carveout_ == nullptr || kv_writable_ == nullptr) {
     return false;
   }

@@ -37,16 +37,24 @@ struct Region {
 
 enum RegionIndex { kStaging, kKv, kResult, kMainPool, kL2, kAux, kStack, kNumRegions };
 
+// What `shm_path` is. kSealed: a link to memory without a name, which nobody can shorten under those who map it. kPlain: a
+// file, for clients who do not see the processes of this one (another container).
+enum class Sharing { kSealed, kPlain };
+
 class Memory {
  public:
-  // Maps everything. `shm_path` names the file that becomes the carveout; it is created with mode 0600, or replaced.
-  // `base` is the DSP address of the carveout. Returns false with errno set.
-  bool map(const char* shm_path, uint64_t base);
+  // Maps everything. `shm_path` is where clients find the carveout, with mode 0600; what is there is replaced. Null: the
+  // carveout has no path. `base` is the DSP address of the carveout. Returns false with errno set.
+  bool map(const char* shm_path, Sharing sharing, uint64_t base);
+
+  // Whether the carveout is all there: touching what another process cut off its file would end this one by SIGBUS.
+  bool intact() const;
 
   // What a process that runs modules may not write any more: staging and KV (strict).
   bool protect_inputs();
 
   uint8_t* carveout() const { return carveout_; }
+  int carveout_fd() const { return carveout_fd_; }
   const Region& region(RegionIndex index) const { return regions_[index]; }
   uint64_t base() const { return base_; }
 
@@ -68,6 +76,7 @@ class Memory {
 
  private:
   Region regions_[kNumRegions] = {};
+  int carveout_fd_ = -1;
   uint8_t* carveout_ = nullptr;
   uint8_t* kv_writable_ = nullptr;
   void* state_ = nullptr;

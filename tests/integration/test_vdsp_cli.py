@@ -364,3 +364,20 @@ def test_layout_of_a_module(folder: Path) -> None:
         inner = elf.get_section_by_name(".dsp_syms_out")
         assert inner["sh_flags"] == 0
         assert inner.data().startswith(b"\x7fELF")
+
+
+def test_client_and_a_file_that_is_shortened(probe: bytes, tmp_path: Path) -> None:
+    """``--shm-file``: an error instead of SIGBUS."""
+    place = vdsp.Endpoint(socket=tmp_path / "vdsp.sock", shm=tmp_path / "vdsp.shm")
+    process, _ = vdsp.start(vdsp.server_command(place, shm_file=True), tmp_path / "log")
+    try:
+        with vdsp.VdspClient(place) as client:
+            handle = client.load(probe)
+            os.truncate(place.shm, 4096)
+            with pytest.raises(RunError, match="has become shorter"):
+                client.infer(handle, [np.zeros(2, np.int32)])
+            with pytest.raises(RunError, match="has become shorter"):
+                client.load(probe)
+    finally:
+        process.terminate()
+        process.wait(10)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
+import signal
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -500,6 +502,20 @@ def test_firmware_functions(dsp: RawDsp, modules: dict[str, bytes]) -> None:
     assert (before, after) == (0.0, 7.0)
 
 
+@BOTH
+def test_packed_builtins(dsp: RawDsp, modules: dict[str, bytes], large: bool) -> None:
+    """Module ABI, section 8.4: what a program for Relax's VM does with them."""
+    handle = dsp.must_load(modules["plain"])
+    for _ in range(3):
+        keep = dsp.free
+        data = struct.pack("<6f", *range(6))
+        inputs = [dsp.command(v.PACKED), desc(dsp.stage(data), 24, [6], 2, 32)]
+        result = (dsp.infer_large if large else dsp.infer)(handle, inputs)
+        assert (result.status, result.value, result.num_outputs) == (v.SUCCESS, 0, 1), result.text
+        assert (result.outputs[0].ndim, result.outputs[0].shape[:2], result.data[0]) == (2, (2, 3), data)
+        dsp.free = keep
+
+
 def test_base(start: Start, modules: dict[str, bytes]) -> None:
     dsp = start("--base", "0x80000000")
     assert dsp.base == 0x80000000
@@ -735,3 +751,40 @@ def test_many_inferences(dsp: RawDsp, modules: dict[str, bytes]) -> None:
         for _ in range(5000):
             result = dsp.do(handle, v.OUTPUTS, 5, large=large)
             assert (result.outputs, result.data) == (first.outputs, first.data)
+
+
+# ---------------------------------------------------------------------------------------------------- shared memory
+
+
+def test_shared_memory_cannot_be_shortened(dsp: RawDsp) -> None:
+    assert dsp.shm.is_symlink()
+    with pytest.raises(PermissionError):
+        os.truncate(dsp.shm, 0)
+    with dsp.shm.open("r+b") as file, pytest.raises(PermissionError):
+        file.truncate(4096)
+    assert dsp.status(dsp.ask(v.PING)) == v.SUCCESS
+
+
+def test_shared_file_that_is_shortened(program: Path, tmp_path: Path, modules: dict[str, bytes]) -> None:
+    """The virtual DSP ends by itself, whoever touches the memory next: it, or a module that runs."""
+    for running in (False, True):
+        dsp = RawDsp(program, tmp_path / str(running), "--shm-file")
+        assert not dsp.shm.is_symlink()
+        assert dsp.shm.stat().st_mode & 0o777 == 0o600
+        dsp.must_load(modules["plain"])
+        if running:
+            # A module in an endless loop, whose end is reported in the printf buffer.
+            body = struct.pack("<IIII", 1, 0, 1, 0) + dsp.command(v.CRASH, 5)
+            dsp.connection.send(header(v.INFER, 9, 16 + len(body)) + body)
+            (child,) = v.children(dsp.process.pid)
+            os.truncate(dsp.shm, 4096)
+            os.kill(child, signal.SIGKILL)
+        else:
+            os.truncate(dsp.shm, 4096)
+            dsp.connection.send(header(v.DYN_LOAD, 9, 32) + struct.pack("<IIII", 4096, 0, 0, 0))
+        assert dsp.process.wait(10) == 1
+        assert "was shortened by another process" in dsp.log.read_text()
+        assert not dsp.socket_path.exists()
+        assert not dsp.shm.exists()
+        dsp.connection.close()
+        dsp.memory.close()

@@ -214,12 +214,22 @@ static int exchange(c7x_client_t* c, const char* what, void* request, size_t req
   return 0;
 }
 
+/* Before the carveout is touched: the client works, and its memory is there. */
+static int check_usable(c7x_client_t* c) {
+  if (c->broken) return disconnected(c, "nothing was asked", 0);
+  if (c->transport->is_whole == NULL || c->transport->is_whole(c->transport)) return 0;
+  c->broken = 1;
+  return c7x_fail_client(&c->error, C7X_CLIENT_ERR_DISCONNECTED, "another process shortened the memory shared with the DSP");
+}
+
 static int sync_to_dsp(c7x_client_t* c) {
   if (c->transport->sync_to_dsp(c->transport) == 0) return 0;
   return c7x_fail_errno(&c->error, errno, "cannot synchronise the shared memory for the DSP");
 }
 
 static int sync_from_dsp(c7x_client_t* c) {
+  int rc = check_usable(c);
+  if (rc != 0) return rc;
   if (c->transport->sync_from_dsp(c->transport) == 0) return 0;
   return c7x_fail_errno(&c->error, errno, "cannot synchronise the shared memory from the DSP");
 }
@@ -510,9 +520,10 @@ int c7x_client_dyn_load(c7x_client_t* c, const char* path, uint32_t* handle) {
   enter(c);
   uint8_t answer[C7X_MAX_MESSAGE];
   size_t size, elf_size;
-  int touched;
+  int touched = 0;
   c->oom = 0;
-  int rc = c->broken ? disconnected(c, "nothing was asked", 0) : stage_file(c, path, &elf_size, &touched);
+  int rc = check_usable(c);
+  if (rc == 0) rc = stage_file(c, path, &elf_size, &touched);
   if (rc != 0 && (c->broken || !touched)) return leave(c, rc);
   c->loaded_any = 1;
   c->handle = 0;
@@ -524,7 +535,12 @@ int c7x_client_dyn_load(c7x_client_t* c, const char* path, uint32_t* handle) {
     rc = exchange(c, "loading the module", &request, sizeof request, C7X_MSG_DYN_LOAD,
                   C7X_MSG_DYN_LOAD | C7X_MSG_RESPONSE, sizeof response, answer, &size, 1);
     note_oom(c, rc, answer, size, offsetof(c7x_dyn_load_response, oom_requested));
-    if (rc != 0 && c->error.domain == C7X_DOMAIN_DSP && c->transport->explains_loads) explain_load(c);
+    if (rc != 0 && c->error.domain == C7X_DOMAIN_DSP && c->transport->explains_loads) {
+      c7x_error_t failure = c->error;
+      int gone = check_usable(c);
+      c->error = failure;
+      if (gone == 0) explain_load(c);
+    }
     if (rc == 0) {
       memcpy(&response, answer, sizeof response);
       if (response.module_handle == 0) {
@@ -559,9 +575,10 @@ int c7x_client_model_load(c7x_client_t* c, const char* path, uint32_t* model_id)
   enter(c);
   uint8_t answer[C7X_MAX_MESSAGE];
   size_t size, file_size;
-  int touched;
+  int touched = 0;
   c->oom = 0;
-  int rc = c->broken ? disconnected(c, "nothing was asked", 0) : stage_file(c, path, &file_size, &touched);
+  int rc = check_usable(c);
+  if (rc == 0) rc = stage_file(c, path, &file_size, &touched);
   if (!c->broken && touched && c->handle != 0)
     c7x_log(C7X_LOG_WARNING, "the weights overwrote read-only data of the loaded module; embed weights in the module");
   if (rc == 0) rc = sync_to_dsp(c);
@@ -772,7 +789,8 @@ static int prepare_request(c7x_client_t* c, uint32_t handle, uint32_t model_id, 
   if (c->loaded_any && handle != c->handle)
     return c7x_fail_client(&c->error, C7X_CLIENT_ERR_STALE,
                            "handle %u is not usable: a later load or unload replaced the module", handle);
-  int rc = stage_inputs(c, inputs, n_in, wire);
+  int rc = check_usable(c);
+  if (rc == 0) rc = stage_inputs(c, inputs, n_in, wire);
   if (rc != 0) return rc;
   memset(request, 0, sizeof *request);
   if (large) {

@@ -32,6 +32,8 @@ struct c7x_transport {
   /* As send(2) and recv(2) of whole messages: bytes, or -1 with errno. receive gives 0 when the other side is gone. */
   ssize_t (*send)(c7x_transport* self, const void* message, size_t size);
   ssize_t (*receive)(c7x_transport* self, void* message, size_t size);
+  /* Whether the carveout is all there, before it is touched; NULL where nothing can cut it. */
+  int (*is_whole)(c7x_transport* self);
   /* Make what the Arm side wrote visible to the DSP, and the reverse; 0, or -1 with errno. */
   int (*sync_to_dsp)(c7x_transport* self);
   int (*sync_from_dsp)(c7x_transport* self);

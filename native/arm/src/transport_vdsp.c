@@ -18,6 +18,7 @@
 typedef struct vdsp_transport {
   c7x_transport base;
   int lock_fd;
+  int shm_fd; /* -1 when the kernel keeps the memory from being cut */
 } vdsp_transport;
 
 int64_t c7x_now_ms(void) {
@@ -80,10 +81,24 @@ static int vdsp_sync(c7x_transport* self) {
   return 0;
 }
 
+/* Touching pages behind the end of a mapped file kills the process. */
+static int reaches(int fd, off_t* size) {
+  struct stat info;
+  if (fstat(fd, &info) != 0) return 0;
+  *size = info.st_size;
+  return info.st_size >= (off_t)C7X_CARVEOUT_SIZE;
+}
+
+static int vdsp_is_whole(c7x_transport* self) {
+  off_t size;
+  return reaches(((vdsp_transport*)self)->shm_fd, &size);
+}
+
 static void vdsp_close(c7x_transport* self) {
   vdsp_transport* vdsp = (vdsp_transport*)self;
   if (self->fd >= 0) close(self->fd);
   if (vdsp->lock_fd >= 0) close(vdsp->lock_fd);
+  if (vdsp->shm_fd >= 0) close(vdsp->shm_fd);
   free(vdsp);
 }
 
@@ -115,23 +130,35 @@ static int connect_to(const char* path, c7x_error_t* error) {
   return -1;
 }
 
-static uint8_t* map_carveout(const char* path, c7x_error_t* error) {
+static int map_carveout(vdsp_transport* vdsp, const char* path, c7x_error_t* error) {
   int fd = open(path, O_RDWR | O_CLOEXEC);
-  struct stat info;
-  uint8_t* base = NULL;
-  if (fd < 0 || fstat(fd, &info) != 0) {
+  off_t size = 0;
+  if (fd < 0) {
     c7x_fail_errno(error, errno, "cannot open the virtual DSP's memory %s", path);
-  } else if (info.st_size < (off_t)C7X_CARVEOUT_SIZE) {
-    /* Touching pages behind the end of a mapped file kills the process. */
-    c7x_fail_client(error, C7X_CLIENT_ERR_PROTOCOL, "%s has %lld bytes instead of %llu", path, (long long)info.st_size,
+    return -1;
+  }
+  /* Before the size: a seal that comes later would not matter, a cut in between would. */
+  int seals = fcntl(fd, F_GET_SEALS);
+  int rc = -1;
+  if (!reaches(fd, &size)) {
+    c7x_fail_client(error, C7X_CLIENT_ERR_PROTOCOL, "%s has %lld bytes instead of %llu", path, (long long)size,
                     (unsigned long long)C7X_CARVEOUT_SIZE);
   } else {
     void* mapping = mmap(NULL, C7X_CARVEOUT_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (mapping != MAP_FAILED) base = (uint8_t*)mapping;
-    else c7x_fail_errno(error, errno, "cannot map %s", path);
+    if (mapping != MAP_FAILED) {
+      vdsp->base.base = (uint8_t*)mapping;
+      rc = 0;
+    } else {
+      c7x_fail_errno(error, errno, "cannot map %s", path);
+    }
   }
-  if (fd >= 0) close(fd);
-  return base;
+  if (rc == 0 && (seals < 0 || (seals & F_SEAL_SHRINK) == 0)) {
+    vdsp->shm_fd = fd;
+    vdsp->base.is_whole = vdsp_is_whole;
+  } else {
+    close(fd);
+  }
+  return rc;
 }
 
 c7x_transport* c7x_vdsp_open(const char* socket_path, const char* shm_path, c7x_error_t* error) {
@@ -148,7 +175,7 @@ c7x_transport* c7x_vdsp_open(const char* socket_path, const char* shm_path, c7x_
     c7x_fail_errno(error, ENOMEM, "cannot open the virtual DSP");
     return NULL;
   }
-  vdsp->lock_fd = -1;
+  vdsp->lock_fd = vdsp->shm_fd = -1;
   c7x_transport* self = &vdsp->base;
   *self = (c7x_transport){.name = "vdsp", .explains_loads = 1, .fd = -1, .send = vdsp_send, .receive = vdsp_receive,
                           .sync_to_dsp = vdsp_sync, .sync_from_dsp = vdsp_sync, .close = vdsp_close};
@@ -158,7 +185,7 @@ c7x_transport* c7x_vdsp_open(const char* socket_path, const char* shm_path, c7x_
   } else if (access(socket_path, F_OK) != 0) {
     c7x_fail_client(error, C7X_CLIENT_ERR_NO_DEVICE, "no virtual DSP answers at %s: run c7x vdsp start", socket_path);
   } else if ((vdsp->lock_fd = c7x_lock_file(lock, error)) >= 0 && (self->fd = connect_to(socket_path, error)) >= 0 &&
-             (self->base = map_carveout(shm_path, error)) != NULL) {
+             map_carveout(vdsp, shm_path, error) == 0) {
     return self;
   }
   vdsp_close(self);

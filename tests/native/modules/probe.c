@@ -29,7 +29,8 @@ enum {
   CONSTANTS,    /* the first float of the first tensor constant, or -1 */
   RETURN_INPUT, /* the second input's object as the output */
   REGISTERS,    /* puts input (0) or a new tensor (1) into a register file */
-  MATH          /* float exp and sin of 1 */
+  MATH,         /* float exp and sin of 1 */
+  PACKED        /* the builtins in packed form; a view of 6 floats of the second input, or the number of the check that fails */
 };
 
 static c7x_tensor tensors[128];
@@ -122,6 +123,119 @@ static int bad_output(c7x_any *slot, int32_t way) {
       memset(tensors[0].data, 0, (size_t)32 << 20);                          /* as large as the result region */
   }
   return 0;
+}
+
+#define PACKED_BUILTIN(name) extern int TVMDSPBuiltin##name##Packed(const c7x_any *, int32_t, c7x_any *)
+PACKED_BUILTIN(AllocStorage);
+PACKED_BUILTIN(AllocTensor);
+PACKED_BUILTIN(AllocShapeHeap);
+PACKED_BUILTIN(MakeShape);
+PACKED_BUILTIN(MatchShape);
+PACKED_BUILTIN(CheckTensorInfo);
+PACKED_BUILTIN(NullValue);
+PACKED_BUILTIN(Copy);
+PACKED_BUILTIN(MakeTuple);
+PACKED_BUILTIN(Reshape);
+
+static c7x_any integer(int64_t value) {
+  c7x_any any;
+  memset(&any, 0, sizeof any);
+  any.type_index = C7X_TYPE_INT;
+  any.v.i64 = value;
+  return any;
+}
+
+static c7x_any float32(void) {
+  const c7x_dtype dtype = {C7X_DTYPE_FLOAT, 32, 1};
+  c7x_any any = integer(0);
+  any.type_index = C7X_TYPE_DTYPE;
+  any.v.dtype = dtype;
+  return any;
+}
+
+static c7x_any none(void) {
+  c7x_any any = integer(0);
+  any.type_index = C7X_TYPE_NONE;
+  return any;
+}
+
+/* What a program for Relax's VM does with an input of 6 floats in any shape: it learns the length, makes a storage and a
+ * tensor of it, copies, and gives out a tuple of the tensor as (2, 3) and of nothing. */
+static int packed(c7x_any input, c7x_any *slot) {
+  extern void TVMFFIAnyClear(c7x_any *);
+  c7x_any heap, shape, storage, tensor, view, nothing, copy, flat;
+  const c7x_any context = none();
+  {
+    c7x_any a[2] = {context, integer(2)};
+    if (TVMDSPBuiltinAllocShapeHeapPacked(a, 2, &heap) != 0) return 1;
+    if (TVMDSPBuiltinAllocShapeHeapPacked(a, 1, &copy) != -1) return 2;
+  }
+  {
+    c7x_any a[4] = {input, integer(1), float32(), none()};
+    if (TVMDSPBuiltinCheckTensorInfoPacked(a, 4, &copy) != 0) return 3;
+    a[1] = integer(2);
+    if (TVMDSPBuiltinCheckTensorInfoPacked(a, 4, &copy) != -1) return 4;
+    a[1] = integer(-1);
+    if (TVMDSPBuiltinCheckTensorInfoPacked(a, 2, &copy) != 0) return 5;
+  }
+  {
+    /* Store the length in slot 1, then compare with the number and with the slot. */
+    c7x_any a[6] = {input, heap, integer(1), integer(1), integer(1), none()};
+    if (TVMDSPBuiltinMatchShapePacked(a, 6, &copy) != 0) return 6;
+    a[3] = integer(3);
+    if (TVMDSPBuiltinMatchShapePacked(a, 6, &copy) != 0) return 7;
+    a[3] = integer(0);
+    a[4] = integer(7);
+    if (TVMDSPBuiltinMatchShapePacked(a, 6, &copy) != -1) return 8;
+    a[3] = integer(1);
+    a[4] = integer(2); /* the heap has slots 0 and 1 */
+    if (TVMDSPBuiltinMatchShapePacked(a, 6, &copy) != -1) return 9;
+  }
+  {
+    c7x_any a[4] = {heap, integer(1), integer(1), integer(1)};
+    if (TVMDSPBuiltinMakeShapePacked(a, 4, &flat) != 0) return 10;
+    if (((c7x_shape *)flat.v.ptr)->size != 1 || ((c7x_shape *)flat.v.ptr)->data[0] != 6) return 11;
+    if (TVMDSPBuiltinMakeShapePacked(a, 3, &copy) != -1) return 12;
+  }
+  {
+    c7x_any a[6] = {none(), integer(2), integer(0), integer(2), integer(0), integer(3)};
+    if (TVMDSPBuiltinMakeShapePacked(a, 6, &shape) != 0) return 13;
+  }
+  {
+    c7x_any a[4] = {context, flat, integer(0), float32()};
+    if (TVMDSPBuiltinAllocStoragePacked(a, 4, &storage) != 0) return 14;
+    if (storage.type_index != C7X_TYPE_STORAGE || ((c7x_storage *)storage.v.ptr)->size != 24) return 15;
+    a[1] = integer((int64_t)1 << 60);
+    if (TVMDSPBuiltinAllocStoragePacked(a, 4, &copy) != -3) return 16;
+  }
+  {
+    c7x_any a[4] = {storage, integer(0), flat, float32()};
+    if (TVMDSPBuiltinAllocTensorPacked(a, 4, &tensor) != 0) return 17;
+    a[0] = flat;
+    if (TVMDSPBuiltinAllocTensorPacked(a, 4, &copy) != -1) return 18;
+  }
+  memcpy(((c7x_tensor *)tensor.v.ptr)->data, ((c7x_tensor *)input.v.ptr)->data, 24);
+  {
+    c7x_any a[2] = {tensor, shape};
+    if (TVMDSPBuiltinReshapePacked(a, 2, &view) != 0) return 19;
+    if (((c7x_object *)tensor.v.ptr)->ref_counter != 2) return 20;
+  }
+  if (TVMDSPBuiltinNullValuePacked(NULL, 0, &nothing) != 0 || nothing.type_index != C7X_TYPE_NONE) return 21;
+  if (TVMDSPBuiltinCopyPacked(&view, 1, &copy) != 0 || ((c7x_object *)view.v.ptr)->ref_counter != 2) return 22;
+  {
+    c7x_any a[2] = {copy, nothing};
+    if (TVMDSPBuiltinMakeTuplePacked(a, 2, slot) != 0) return 23;
+    if (slot->type_index != C7X_TYPE_ARRAY || ((c7x_array *)slot->v.ptr)->size != 2) return 24;
+  }
+  TVMFFIAnyClear(&copy);
+  TVMFFIAnyClear(&view);
+  TVMFFIAnyClear(&tensor);
+  TVMFFIAnyClear(&storage);
+  TVMFFIAnyClear(&shape);
+  TVMFFIAnyClear(&flat);
+  TVMFFIAnyClear(&heap);
+  /* What is left is the tuple's alone. */
+  return ((c7x_object *)((c7x_array *)slot->v.ptr)->elements[0].v.ptr)->ref_counter == 1 ? 0 : 25;
 }
 
 int cg_main_dsp(void *inputs, int num_inputs, void *constants, void *result) {
@@ -246,6 +360,8 @@ int cg_main_dsp(void *inputs, int num_inputs, void *constants, void *result) {
       floats[0] = expf(1.0f);
       floats[1] = sinf(1.0f);
       return one(slot, floats, C7X_DTYPE_FLOAT, 32, 2);
+    case PACKED:
+      return packed(cells[1], slot);
     default:
       return -1;
   }
