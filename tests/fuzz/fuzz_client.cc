@@ -1,6 +1,4 @@
-// libFuzzer target: a client against a DSP that says whatever the input holds. Built with clang and -DC7X_ARM_FUZZ=ON:
-//
-//   fuzz_client -max_total_time=60 corpus            (corpus: tests/native/arm/corpus)
+// A client (native/arm) against a DSP that says whatever the input holds.
 //
 // The input: one byte that fills the first bytes of the result region and of the printf buffer, then messages, each two
 // bytes of flags and length (bit 15: the request's own number is put in; bit 14: nothing more is waiting) and its bytes.
