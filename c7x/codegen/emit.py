@@ -277,12 +277,17 @@ def _cg_main(program: Program, target: Target, plan: Plan, addresses: Mapping[st
 
 
 def _call_comment(call: Call) -> str:
-    parts = [call.name or call.kernel]
-    if call.provenance.relax_ops:
-        parts.append(", ".join(call.provenance.relax_ops))
-    text = ": ".join(parts)
-    if call.provenance.source:
-        text += " at " + ", ".join(call.provenance.source)
+    """Name, Relax operators, nodes of the exported graph, and the user's lines, or modules where no line is known."""
+    origin = call.provenance
+    text = call.name or call.kernel
+    for before, names, after in (
+        (": ", origin.relax_ops, ""),
+        (" (", origin.nodes, ")"),
+        (" at ", origin.source, ""),
+        (" in ", () if origin.source else origin.modules, ""),
+    ):
+        if names:
+            text += f"{before}{', '.join(names)}{after}"
     return comment(text)
 
 

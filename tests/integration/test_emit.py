@@ -61,7 +61,7 @@ def program(**changes: object) -> Program:
                 inputs=("t",),
                 outputs=("y",),
                 name="y",
-                provenance=Provenance(relax_ops=("multiply",), source=("model.py:7",)),
+                provenance=Provenance(relax_ops=("multiply",), nodes=("mul", "y"), source=("model.py:7",)),
             ),
         ),
     )
@@ -356,7 +356,7 @@ def test_small_constants_are_aligned_arrays_and_read_back_bit_equal(tmp_path: Pa
 
 def test_calls_carry_their_origin_as_comments() -> None:
     text = emit(program(), Target.parse("c_static -mcpu=c7x")).files["lib0.c"].decode()
-    assert "/* 1: y: multiply at model.py:7 */" in text
+    assert "/* 1: y: multiply (mul, y) at model.py:7 */" in text
 
 
 def test_limits_of_the_module_abi_are_refused_by_name() -> None:

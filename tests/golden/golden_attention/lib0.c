@@ -324,31 +324,31 @@ int32_t cg_main(const void *const *inputs, void *const *outputs, const void *wei
   (void)outputs;
   (void)w;
   (void)a;
-  /* 0: linear: matmul, reshape, add at golden.py:75 */
+  /* 0: linear: matmul, reshape, add (linear) at golden.py:75 */
   status = __tvm_ffi_matmul_5x24x8((const float *)inputs[0], (const float *)(w + 320), (const float *)(w + 128), (float *)(a + 0));
   if (status != 0) return status;
-  /* 1: slice_1: strided_slice, reshape, strided_slice at golden.py:75 */
+  /* 1: slice_1: strided_slice, reshape, strided_slice (slice_1) at golden.py:75 */
   status = __tvm_ffi_fused_strided_slice_reshape_strided_slice((const float *)(a + 0), (float *)(a + 512));
   if (status != 0) return status;
-  /* 2: matmul_rows: strided_slice, reshape, permute_dims at golden.py:75, golden.py:76 */
+  /* 2: matmul_rows: strided_slice, reshape, permute_dims (slice_2, matmul) at golden.py:75, golden.py:76 */
   status = __tvm_ffi_fused_strided_slice_reshape_permute_dims((const float *)(a + 0), (float *)(a + 768));
   if (status != 0) return status;
-  /* 3: slice_3: strided_slice, reshape, strided_slice at golden.py:75 */
+  /* 3: slice_3: strided_slice, reshape, strided_slice (slice_3) at golden.py:75 */
   status = __tvm_ffi_fused_strided_slice_reshape_strided_slice_1((const float *)(a + 0), (float *)(a + 1024));
   if (status != 0) return status;
-  /* 4: matmul: matmul at golden.py:76 */
+  /* 4: matmul: matmul (matmul) at golden.py:76 */
   status = __tvm_ffi_batch_matmul_2x5x5x4((const float *)(a + 512), (const float *)(a + 768), (float *)(a + 0), (uint8_t *)(a + 256));
   if (status != 0) return status;
-  /* 5: add: multiply, reshape, add at golden.py:76 */
+  /* 5: add: multiply, reshape, add (mul, add) at golden.py:76 */
   status = __tvm_ffi_fused_multiply_reshape_add((const float *)(a + 0), (const float *)(w + 1216), (float *)(a + 256));
   if (status != 0) return status;
-  /* 6: _softmax: nn.softmax at golden.py:76 */
+  /* 6: _softmax: nn.softmax (_softmax) at golden.py:76 */
   status = __tvm_ffi_softmax_5((const float *)(a + 256), (float *)(a + 0));
   if (status != 0) return status;
-  /* 7: matmul_1: matmul at golden.py:76 */
+  /* 7: matmul_1: matmul (matmul_1, permute_2) at golden.py:76 */
   status = __tvm_ffi_batch_matmul_2x5x4x5((const float *)(a + 0), (const float *)(a + 1024), (float *)(a + 256), (uint8_t *)(a + 512));
   if (status != 0) return status;
-  /* 8: view_1: permute_dims, reshape, reshape at golden.py:76 */
+  /* 8: view_1: permute_dims, reshape, reshape (permute_2, view_1) at golden.py:76 */
   status = __tvm_ffi_fused_permute_dims_reshape_reshape((const float *)(a + 256), (float *)outputs[0]);
   if (status != 0) return status;
   return status;

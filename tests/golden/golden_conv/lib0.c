@@ -164,16 +164,16 @@ int32_t cg_main(const void *const *inputs, void *const *outputs, const void *wei
   (void)outputs;
   (void)w;
   (void)a;
-  /* 0: _native_batch_norm_legit_no_training__norm_conv_last_as: reshape, permute_dims, reshape */
+  /* 0: _native_batch_norm_legit_no_training__norm_conv_last_as: reshape, permute_dims, reshape (convolution) in 0 */
   status = __tvm_ffi_fused_reshape_permute_dims_reshape((const float *)inputs[0], (float *)(a + 3328));
   if (status != 0) return status;
-  /* 1: relu: nn.conv2d, nn.batch_norm, nn.relu */
+  /* 1: relu: nn.conv2d, nn.batch_norm, nn.relu (convolution, _native_batch_norm_legit_no_training, relu) in 0, 1, 2 */
   status = __tvm_ffi_conv2d_3x3_relu((const float *)(a + 3328), (const float *)(w + 128), (const float *)cg_constant_0, (float *)(a + 0), (uint8_t *)(a + 2048));
   if (status != 0) return status;
-  /* 2: max_pool2d: nn.max_pool2d */
+  /* 2: max_pool2d: nn.max_pool2d (max_pool2d) in 3 */
   status = __tvm_ffi_max_pool2d((const float *)(a + 0), (float *)(a + 2048));
   if (status != 0) return status;
-  /* 3: max_pool2d_as_as: reshape, permute_dims, reshape */
+  /* 3: max_pool2d_as_as: reshape, permute_dims, reshape (max_pool2d) in 3 */
   status = __tvm_ffi_fused_reshape_permute_dims_reshape_1((const float *)(a + 2048), (float *)outputs[0]);
   if (status != 0) return status;
   return status;

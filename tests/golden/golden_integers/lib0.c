@@ -58,13 +58,13 @@ int32_t cg_main(const void *const *inputs, void *const *outputs, const void *wei
   (void)outputs;
   (void)w;
   (void)a;
-  /* 0: add: multiply, add at golden.py:46 */
+  /* 0: add: multiply, add (mul, add) at golden.py:46 */
   status = __tvm_ffi_fused_multiply_add((const int32_t *)inputs[0], (const int32_t *)inputs[1], (int32_t *)outputs[0]);
   if (status != 0) return status;
-  /* 1: floor_divide: floor_divide at golden.py:46 */
+  /* 1: floor_divide: floor_divide (floor_divide) at golden.py:46 */
   status = __tvm_ffi_floor_divide((const int32_t *)inputs[0], (const int32_t *)inputs[1], (int32_t *)outputs[1]);
   if (status != 0) return status;
-  /* 2: clamp: maximum, minimum at golden.py:46 */
+  /* 2: clamp: maximum, minimum (clamp) at golden.py:46 */
   status = __tvm_ffi_fused_maximum_minimum((const int32_t *)inputs[0], (int32_t *)outputs[2]);
   if (status != 0) return status;
   return status;

@@ -90,10 +90,10 @@ int32_t cg_main(const void *const *inputs, void *const *outputs, const void *wei
   (void)outputs;
   (void)w;
   (void)a;
-  /* 0: linear: matmul, add */
+  /* 0: linear: matmul, add (linear) in 0 */
   status = __tvm_ffi_matmul_2x5x12((const float *)inputs[0], (const float *)(w + 128), (const float *)cg_constant_0, (float *)(a + 0));
   if (status != 0) return status;
-  /* 1: _softmax: nn.softmax */
+  /* 1: _softmax: nn.softmax (_softmax) in 1 */
   status = __tvm_ffi_softmax_5((const float *)(a + 0), (float *)outputs[0]);
   if (status != 0) return status;
   return status;

@@ -124,16 +124,16 @@ int32_t cg_main(const void *const *inputs, void *const *outputs, const void *wei
   (void)outputs;
   (void)w;
   (void)a;
-  /* 0: linear_1: matmul, add at golden.py:61 */
+  /* 0: linear_1: matmul, add (linear_1) at golden.py:61 */
   status = __tvm_ffi_matmul_1x12x4((const float *)inputs[0], (const float *)(w + 128), (const float *)cg_constant_0, (float *)(a + 0));
   if (status != 0) return status;
-  /* 1: add: matmul, add, add at golden.py:61 */
+  /* 1: add: matmul, add, add (linear, add) at golden.py:61 */
   status = __tvm_ffi_matmul_1x12x3_add((const float *)inputs[1], (const float *)(w + 448), (const float *)cg_constant_1, (const float *)(a + 0), (float *)(a + 128));
   if (status != 0) return status;
-  /* 2: add_1: strided_slice, strided_slice, strided_slice, sigmoid, sigmoid, tanh, multiply, multiply, add at golden.py:61 */
+  /* 2: add_1: strided_slice, strided_slice, strided_slice, sigmoid, sigmoid, tanh, multiply, multiply, add (sigmoid, sigmoid_1, tanh, mul, mul_1, add_1) at golden.py:61 */
   status = __tvm_ffi_fused_strided_slice_strided_slice_strided_slice_6_more((const float *)(a + 128), (const float *)inputs[2], (float *)outputs[1]);
   if (status != 0) return status;
-  /* 3: mul_2: strided_slice, sigmoid, tanh, multiply at golden.py:61 */
+  /* 3: mul_2: strided_slice, sigmoid, tanh, multiply (sigmoid_2, tanh_1, mul_2) at golden.py:61 */
   status = __tvm_ffi_fused_strided_slice_sigmoid_tanh_multiply((const float *)(a + 128), (const float *)outputs[1], (float *)outputs[0]);
   if (status != 0) return status;
   return status;
