@@ -303,6 +303,13 @@ class Module {
     }
   }
 
+  // Where text goes that the module prints while it runs, `size` bytes without a terminator; nullptr, the initial value,
+  // drops it. Called in Run's thread, before it returns. Throws Error.
+  void SetPrintf(c7x_printf_fn callback, void* user) {
+    const std::shared_ptr<detail::State>& state = Require();
+    if (state->client != nullptr) c7x_client_set_printf_callback(state->client, callback, user);
+  }
+
   // Makes an inference in another thread end with an error.
   void Cancel() {
     if (state_ && state_->client != nullptr) c7x_client_cancel(state_->client);
