@@ -48,6 +48,13 @@ KERNEL_SOURCES: tuple[str, ...] = (
     "kernels/residual_add.c",
 )
 
+#: Kernels in C7x code, which take the place of reference kernels with ``C7X_KERNELS_C7X``.
+C7X_KERNEL_SOURCES: tuple[str, ...] = (
+    "kernels/c7x/elementwise.cpp",
+    "kernels/c7x/norm.cpp",
+    "kernels/c7x/pool.cpp",
+)
+
 #: For the reference kernels of every build type: bit-exact, so a product is never fused with a sum.
 KERNEL_FLAGS: tuple[str, ...] = ("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
 

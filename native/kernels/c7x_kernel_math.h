@@ -18,8 +18,16 @@
 #error "reference kernels need float arithmetic in float: build for a processor with IEEE float registers"
 #endif
 
+/* Kernels in C7x code take the place of the reference (c7x/reference_names.h). They have vectors, so the vector rule. */
+#ifndef C7X_KERNELS_C7X
+#define C7X_KERNELS_C7X 0
+#endif
+#if C7X_KERNELS_C7X && !defined(C7X_STREAMS_H)
+#include "c7x/reference_names.h"
+#endif
+
 #ifndef C7X_KERNELS_VECTOR_RULE
-#define C7X_KERNELS_VECTOR_RULE 0
+#define C7X_KERNELS_VECTOR_RULE C7X_KERNELS_C7X
 #endif
 
 #define C7X_REFUSED (-1)

@@ -1,5 +1,6 @@
 /* The compute kernels that c7x firmware always exports, as a host reference (kernels.md sections 2 to 5), bit-exact to
  * tests/kernel_models.py. No set-up call is needed. Plain C99 and C++14; the MMALIB wrappers are in mmalib/.
+ * Built with C7X_KERNELS_C7X=1, those of c7x/, in C7x code with vectors, take the place of some.
  *
  * Conventions. Tensors are compact, NCHW where they have a spatial shape, and aligned to their elements. `zx, sx` are
  * the zero point and scale of the input, `zy, sy` of the output; an int8 x stands for DQ(x) = (x - zx) * sx. Every

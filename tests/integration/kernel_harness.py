@@ -16,6 +16,9 @@ import numpy as np
 
 from c7x.codegen.kernels import GeneratedKernel, KernelOptions, Operand, generate
 from c7x.codegen.program import TensorType
+from c7x.native import native_dir
+from c7x.toolchain.gnu import C7X_KERNEL_SOURCES
+from c7x.toolchain.hostemu import compile_program, find_emulation
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = ROOT / "native" / "include" / "c7x_vector.h"
@@ -316,3 +319,21 @@ def argmax_case(x: np.ndarray, *, select_min: bool = False) -> Case:
         inputs=(x,),
         outputs=(TensorType(dtype="int64", shape=(outer, inner)),),
     )
+
+
+def kernel_includes() -> list[str]:
+    """Include options for the sources in native/kernels."""
+    return [word for name in ("include", "runtime", "kernels") for word in ("-I", str(native_dir() / name))]
+
+
+def core_objects(folder: Path, core: str, optimise: Sequence[str], *, sources: Path | None = None) -> list[str]:
+    """Object files of the kernels in C7x code for a core of the host emulation, from native or a copy of its folder."""
+    emulation = find_emulation(core, "open")
+    objects = []
+    for name in C7X_KERNEL_SOURCES:
+        objects.append(str(folder / f"{Path(name).stem}.o"))
+        source = str((sources or native_dir()) / name)
+        # Libraries of two cores in one process shall not share the emulation's state, whose types differ.
+        flags = [*CXX_FLAGS[4:], *WARNINGS[:3], *optimise, "-fPIC", "-fno-gnu-unique", "-DC7X_KERNELS_C7X=1"]
+        compile_program([*flags, *kernel_includes(), "-c", source, "-o", objects[-1]], emulation=emulation, cxx="g++")
+    return objects

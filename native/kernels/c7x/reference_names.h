@@ -1,0 +1,29 @@
+/* With C7X_KERNELS_C7X=1 the kernels below are defined in this folder, in C7x code with vectors and streams, and their
+ * reference definitions get other names: the C7x versions call them for what no vector covers, and tests compare both. */
+#ifndef C7X_REFERENCE_NAMES_H
+#define C7X_REFERENCE_NAMES_H
+
+#define c7x_int8_gelu c7x_int8_gelu_reference
+#define c7x_int8_silu c7x_int8_silu_reference
+#define c7x_int8_hardswish c7x_int8_hardswish_reference
+#define c7x_int8_hardsigmoid c7x_int8_hardsigmoid_reference
+#define c7x_int8_silu_f32out c7x_int8_silu_f32out_reference
+#define c7x_int8_relu c7x_int8_relu_reference
+#define c7x_int8_clamp c7x_int8_clamp_reference
+#define c7x_int8_requantize_clamp c7x_int8_requantize_clamp_reference
+#define c7x_int8_rescale c7x_int8_rescale_reference
+#define c7x_int8_quantize c7x_int8_quantize_reference
+#define c7x_int8_quantize_rgb c7x_int8_quantize_rgb_reference
+#define c7x_int8_channel_scale_multiply c7x_int8_channel_scale_multiply_reference
+#define c7x_int8_max_pool c7x_int8_max_pool_reference
+#define c7x_int8_max_pool_tidl c7x_int8_max_pool_tidl_reference
+#define c7x_int8_global_avg_pool c7x_int8_global_avg_pool_reference
+#define c7x_int8_avg_pool c7x_int8_avg_pool_reference
+#define c7x_int8_layer_norm c7x_int8_layer_norm_reference
+#define c7x_int8_resize2d_nearest2x c7x_int8_resize2d_nearest2x_reference
+#define c7x_int8_concat_rescale c7x_int8_concat_rescale_reference
+#define c7x_int8_dfl_softmax c7x_int8_dfl_softmax_reference
+#define c7x_int8_residual_add_relu c7x_int8_residual_add_relu_reference
+#define c7x_int16_residual_add_relu c7x_int16_residual_add_relu_reference
+
+#endif
