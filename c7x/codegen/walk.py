@@ -194,9 +194,9 @@ class _Walk:
         for dim in ty.shape.values:
             if not isinstance(dim, (int, tvm.tirx.IntImm)):
                 raise UnsupportedError(
-                    f"{what} has the dynamic dimension {dim}",
+                    f"{what} has a dynamic dimension: its shape is {ty.shape}",
                     cause="c7x plans all memory when it compiles, so every dimension must be a number",
-                    hint=f"fix it: c7x compile ... --bind {dim}=1",
+                    hint="write numbers in the shapes of the Relax module, or export the model again with --bind",
                 )
             dims.append(int(dim))
         dtype = str(ty.dtype)

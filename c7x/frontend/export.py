@@ -145,12 +145,21 @@ def check_dtypes(loaded: Source) -> None:
 
 
 class _Dimension:
-    """A dynamic dimension: all places where it occurs as (input index, axis, expression text)."""
+    """A dynamic dimension: all places where it occurs as (input index, axis).
 
-    def __init__(self, name: str, low: int, high: int | None) -> None:
-        self.name, self.low, self.high = name, low, high
+    ``name`` is the user's, from ``dynamic_shapes``; a saved program has only symbols of torch's in its place
+    (``declared`` is false), and the aliases are what c7x calls it.
+    """
+
+    def __init__(self, name: str, low: int, high: int | None, *, declared: bool = True) -> None:
+        self.name, self.low, self.high, self.declared = name, low, high, declared
         self.places: list[tuple[int, int]] = []
-        self.aliases: set[str] = set()
+        self.aliases: list[str] = []
+
+    @property
+    def shown(self) -> str:
+        """The name to type: the user's own, else ``batch`` or ``input0_dim1``."""
+        return self.name if self.declared else self.aliases[-1 if self.aliases[-1] == "batch" else 0]
 
 
 def bind_dimensions(loaded: Source, bind: Mapping[str, int]) -> Source:
@@ -165,7 +174,7 @@ def bind_dimensions(loaded: Source, bind: Mapping[str, int]) -> Source:
     for name, extent in bind.items():
         found = [d for d in dimensions if name == d.name or name in d.aliases]
         if not found:
-            known = ", ".join(d.name for d in dimensions)
+            known = "; ".join(_described(loaded, d) for d in dimensions)
             raise UsageError(
                 f"--bind {name}={extent}: the model has no dynamic dimension {name}",
                 cause=f"its dynamic dimensions are: {known}" if known else "all its dimensions are fixed already",
@@ -175,17 +184,15 @@ def bind_dimensions(loaded: Source, bind: Mapping[str, int]) -> Source:
         if extent < max(dimension.low, 1) or (dimension.high is not None and extent > dimension.high):
             limit = f"{dimension.low} to {dimension.high if dimension.high is not None else 'any'}"
             raise UsageError(
-                f"--bind {name}={extent}: the dimension {dimension.name} takes {limit}",
+                f"--bind {name}={extent}: {_described(loaded, dimension)} takes {limit}",
                 cause="the exported program was traced, or declared, for sizes in that range",
                 hint="bind a value in that range",
             )
         extents[dimension.name] = extent
     open_ones = [d for d in dimensions if d.name not in extents]
     if open_ones:
-        listed = "; ".join(
-            f"{d.name} ({', '.join(f'dimension {a} of input {i}' for i, a in d.places)})" for d in open_ones
-        )
-        shown = " ".join(f"--bind {_friendly(d)}={_example_extent(loaded, d)}" for d in open_ones)
+        listed = "; ".join(_described(loaded, d) for d in open_ones)
+        shown = " ".join(f"--bind {d.shown}={_example_extent(loaded, d)}" for d in open_ones)
         raise UnsupportedError(
             f"the model has dynamic dimensions: {listed}",
             cause="C7x code is built for fixed shapes: every buffer's address is known when it is compiled",
@@ -196,8 +203,11 @@ def bind_dimensions(loaded: Source, bind: Mapping[str, int]) -> Source:
     return _with_extents(loaded, dimensions, extents)
 
 
-def _friendly(dimension: _Dimension) -> str:
-    return "batch" if "batch" in dimension.aliases else dimension.name
+def _described(loaded: Source, dimension: _Dimension) -> str:
+    """``batch (dimension 0 of input 0, 4 in the example)``."""
+    places = [f"dimension {axis} of input {index}" for index, axis in dimension.places]
+    index, axis = dimension.places[0]
+    return f"{dimension.shown} ({', '.join(places)}; {int(loaded.tensors[index].shape[axis])} in the example)"
 
 
 def _example_extent(loaded: Source, dimension: _Dimension) -> int:
@@ -241,12 +251,12 @@ def _program_dimensions(loaded: Source) -> list[_Dimension]:
                 limits = program.range_constraints.get(symbol)
                 low = int(limits.lower) if limits is not None else 1
                 high = _finite(limits.upper) if limits is not None else None
-                entry = found.setdefault(str(symbol), _Dimension(str(symbol), low, high))
+                entry = found.setdefault(str(symbol), _Dimension(str(symbol), low, high, declared=False))
                 entry.places.append((index, axis))
-                entry.aliases.add(f"input{index}_dim{axis}")
+                entry.aliases.append(f"input{index}_dim{axis}")
     leading = [d for d in found.values() if all(axis == 0 for _, axis in d.places)]
     if len(leading) == 1:
-        leading[0].aliases.add("batch")
+        leading[0].aliases.append("batch")
     return list(found.values())
 
 
@@ -343,7 +353,7 @@ def _export_failed(error: Exception, loaded: Source) -> Exception:
             reason="control flow or a shape that depends on the data (data-dependent)",
             hint="torch.where(condition, a, b) instead of if; a fixed shape instead of a mask",
         )
-        return SupportError(collect([finding]))
+        return SupportError(collect([finding]), control_flow=True)
     if unsupported and ("fake" in text.lower() or "meta" in text.lower()):
         name = unsupported[1].replace("::", ".")
         finding = Finding(

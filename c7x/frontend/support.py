@@ -41,16 +41,31 @@ class Finding:
     hint: str
 
 
-class SupportError(UnsupportedError):
-    """An ``UnsupportedError`` with the report's rows for machines (``rows``, dicts of the columns)."""
+#: Operators that decide from values what is computed.
+_CONTROL_FLOW = ("aten._local_scalar_dense", "higher_order.cond", "higher_order.while_loop")
 
-    def __init__(self, rows: Iterable[SupportRow]) -> None:
+
+class SupportError(UnsupportedError):
+    """An ``UnsupportedError`` with the report's rows for machines (``rows``, dicts of the columns).
+
+    Args:
+        rows: what cannot be compiled.
+        control_flow: no operator is at fault: the rows are lines of Python that decide from values what is computed.
+    """
+
+    def __init__(self, rows: Iterable[SupportRow], *, control_flow: bool = False) -> None:
         table = list(rows)
         self.rows: list[dict[str, str | int]] = [asdict(row) for row in table]
-        noun = "an operator" if len({row.op for row in table}) == 1 else "operators"
+        if control_flow or all(row.op.startswith(_CONTROL_FLOW) for row in table):
+            fact = "what the model computes depends on the values of its data (control flow, or a shape)"
+            cause = "a compiled model is one fixed sequence of steps, with every shape known beforehand"
+        else:
+            noun = "an operator" if len({row.op for row in table}) == 1 else "operators"
+            fact = f"the model uses {noun} that c7x does not compile"
+            cause = "there is no lowering for them, or a fixed program cannot follow what they do with the data"
         super().__init__(
-            f"the model uses {noun} that c7x does not compile:\n\n{render(table)}",
-            cause="there is no lowering for them, or a fixed program cannot follow what they do with the data",
+            f"{fact}:\n\n{render(table)}",
+            cause=cause,
             hint=table[0].hint if len({row.hint for row in table}) == 1 else "see the last column of the table",
         )
         self.details = {"rows": self.rows}

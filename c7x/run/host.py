@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from c7x.errors import RunError, UsageError
+from c7x.errors import RunError
 from c7x.reporter import SILENT, Reporter
-from c7x.run.tensors import as_specified, check_inputs, read_specs
+from c7x.run.tensors import as_specified, prepare
 from c7x.subprocesses import run
 from c7x.tensorfile import parse_tensors, write_tensors
 from c7x.workspace import Workspace
@@ -78,13 +78,12 @@ def run_host(
         CrashError: cg_dsp died by a signal, which is named.
         WorkspaceError: a file is missing.
     """
-    ws = where if isinstance(where, Workspace) else Workspace(where)
     with tempfile.TemporaryDirectory(prefix="c7x-run-") as scratch:
-        return run_in(ws, inputs, Path(scratch), repeat=repeat, warmup=warmup, timeout=timeout, reporter=reporter)
+        return run_in(where, inputs, Path(scratch), repeat=repeat, warmup=warmup, timeout=timeout, reporter=reporter)
 
 
 def run_in(
-    ws: Workspace,
+    where: Workspace | str | os.PathLike[str],
     inputs: Sequence[np.ndarray],
     folder: Path,
     *,
@@ -94,15 +93,12 @@ def run_in(
     reporter: Reporter,
 ) -> HostResult:
     """As ``run_host``, with input.bin and output.bin left in ``folder``."""
-    if repeat < 1 or warmup < 0:
-        raise UsageError("a model runs at least once, after no or some runs to warm up", hint="--repeat 10")
-    executable = ws.require("cg_dsp")
-    input_specs, output_specs = read_specs(ws)
-    write_tensors(folder / "input.bin", check_inputs(input_specs, inputs))
+    prepared = prepare(where, "cg_dsp", inputs, repeat=repeat, warmup=warmup)
+    write_tensors(folder / "input.bin", prepared.inputs)
     command: list[str | Path] = [
-        executable.resolve(),
+        prepared.artefact.resolve(),
         "--input", folder / "input.bin",
-        "--weights", ws.path("weights.bin").resolve(),
+        "--weights", prepared.ws.path("weights.bin").resolve(),
         "--output", folder / "output.bin",
         "--repeat", str(repeat),
         "--warmup", str(warmup),
@@ -121,7 +117,7 @@ def run_in(
     if done.stderr.strip():
         reporter.warn(done.stderr.strip())
     outputs = as_specified(
-        "cg_dsp", output_specs, parse_tensors((folder / "output.bin").read_bytes(), name="output.bin")
+        "cg_dsp", prepared.output_specs, parse_tensors((folder / "output.bin").read_bytes(), name="output.bin")
     )
     return _parse_stdout(done.stdout, outputs)
 

@@ -36,6 +36,38 @@ class TensorSpec:
         return f"{self.dtype}{list(self.shape)}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A run about to begin: the build directory, what runs, its inputs as it takes them, its outputs as described."""
+
+    ws: Workspace
+    artefact: Path
+    inputs: list[np.ndarray]
+    output_specs: list[TensorSpec]
+
+
+def prepare(
+    where: Workspace | str | os.PathLike[str],
+    artefact: str,
+    inputs: Sequence[np.ndarray],
+    *,
+    repeat: int,
+    warmup: int,
+) -> Prepared:
+    """What every place checks before it runs the ``artefact`` of a build directory.
+
+    Raises:
+        UsageError: ``repeat`` is below 1 or ``warmup`` below 0.
+        WorkspaceError: the artefact or io.json is missing. RunError: an input does not fit.
+    """
+    if repeat < 1 or warmup < 0:
+        raise UsageError("a model runs at least once, after no or some runs to warm up", hint="--repeat 10")
+    ws = where if isinstance(where, Workspace) else Workspace(where)
+    path = ws.require(artefact)
+    input_specs, output_specs = read_specs(ws)
+    return Prepared(ws=ws, artefact=path, inputs=check_inputs(input_specs, inputs), output_specs=output_specs)
+
+
 def read_specs(ws: Workspace) -> tuple[list[TensorSpec], list[TensorSpec]]:
     """Inputs and outputs of io.json (WorkspaceError when it is missing or damaged)."""
     content = ws.read_json("io.json")

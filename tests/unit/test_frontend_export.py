@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,40 @@ def test_dynamic_dimension_of_a_program(tmp_path: Path) -> None:
         export(tmp_path, source, bind={"batch": 99})
     with pytest.raises(UsageError, match="no dynamic dimension depth"):
         export(tmp_path, source, bind={"depth": 1})
+
+
+def test_dimensions_of_a_program_are_named_by_input_and_place(tmp_path: Path) -> None:
+    """Never by torch's symbols, which nobody has written."""
+
+    class Both(nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x.sum(1) + y.sum()
+
+    rows, columns = torch.export.Dim("rows", min=2, max=8), torch.export.Dim("columns", min=2, max=50)
+    program = torch.export.export(
+        Both().eval(), (torch.ones(4, 6), torch.ones(3)), dynamic_shapes=({0: rows, 1: columns}, None), strict=False
+    )
+    torch.export.save(program, tmp_path / "m.pt2")
+    with pytest.raises(UnsupportedError) as caught:
+        export(tmp_path, tmp_path / "m.pt2")
+    assert "input0_dim1 (dimension 1 of input 0; 6 in the example)" in str(caught.value)
+    assert caught.value.hint == "fix them with --bind batch=4 --bind input0_dim1=6"
+    for bind in ({"input0_dim1": 99, "batch": 2}, {"nothing": 1}):
+        with pytest.raises(UsageError) as wrong:
+            export(tmp_path, tmp_path / "m.pt2", bind=bind)
+        assert "dimension 1 of input 0; 6 in the example" in f"{wrong.value} {wrong.value.cause}"
+        assert not re.search(r"\bs\d+\b", f"{wrong.value} {wrong.value.cause} {wrong.value.hint}")
+    ws, _ = export(tmp_path, tmp_path / "m.pt2", bind={"input0_dim0": 2, "input0_dim1": 3})
+    assert arrays(ws, "inputs")[0].shape == (2, 3)
+
+
+def test_a_branch_on_data_is_called_that(tmp_path: Path) -> None:
+    source = model(tmp_path, "return args[0] if args[0].sum() > 0 else -args[0]", "(torch.ones(2),)")
+    with pytest.raises(SupportError) as caught:
+        export(tmp_path, source)
+    assert "depends on the values of its data" in str(caught.value)
+    assert "operator" not in str(caught.value).partition("\n")[0]
+    assert "fixed sequence of steps" in str(caught.value.cause)
 
 
 def test_dynamic_dimension_declared_in_model_py(tmp_path: Path) -> None:
