@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -231,7 +232,7 @@ def server_program(*, reporter: Reporter = SILENT) -> Path:
     """The program ``c7x-vdsp``, built once a machine and version from the native sources.
 
     It is kept in the user's cache folder (``$XDG_CACHE_HOME/c7x``, else ``~/.cache/c7x``) under a hash of its sources
-    and its compiler's version.
+    and its compiler's version. One in ``share/c7x`` of the Python environment is used in its place.
 
     Raises:
         ToolError: there is no C++ compiler, or it failed.
@@ -252,8 +253,12 @@ def server_program(*, reporter: Reporter = SILENT) -> Path:
                 digest.update(f"{path.relative_to(native)}\0".encode() + path.read_bytes() + b"\0")
     for flag in (*_SERVER_FLAGS, *_SERVER_CXX_FLAGS):
         digest.update(flag.encode())
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "c7x"
-    program = cache / f"vdsp-{digest.hexdigest()[:16]}" / "c7x-vdsp"
+    place = Path(f"vdsp-{digest.hexdigest()[:16]}", "c7x-vdsp")
+    # An image brings the program with it, where its users cannot write.
+    installed = Path(sys.prefix) / "share" / "c7x" / place
+    if installed.is_file():
+        return installed
+    program = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "c7x" / place
     if not program.is_file():
         reporter.info("building the virtual DSP (once)")
         try:
