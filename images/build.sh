@@ -97,8 +97,46 @@ build_compiler() {
     --build-arg "TVM_VERSION=$(locked apache-tvm)" --build-arg "TORCH_VERSION=$(locked torch)"
 }
 
-(($#)) || set -- compiler
+build_aarch64() {
+  local options
+  mapfile -t options < <(debian)
+  build aarch64 "c7x-aarch64:$version$suffix" "${options[@]}" --tag "c7x-aarch64:latest$suffix"
+}
+
+build_board() {
+  local platform=linux/arm64 arch=arm64 options
+  mapfile -t options < <(debian)
+  build board "c7x-board:$version" "${options[@]}" --tag c7x-board:latest \
+    --build-arg "TOOLS=c7x-aarch64:$version$suffix"
+}
+
+build_dev() {
+  build dev "c7x-dev:$version$suffix" --tag "c7x-dev:latest$suffix" --build-arg "BASE=$compiler" \
+    --build-arg "TVM_VERSION=$(locked apache-tvm)" --build-arg "TORCH_VERSION=$(locked torch)"
+}
+
+# TI's tools come from the user: TICGT names an installer or a folder where they are installed, TICGT_SHA256 what the
+# installer's hash must be, ACCEPT_TI_LICENSE=yes says that TI's licence is accepted.
+build_ticgt() {
+  if [[ -z ${TICGT:-} ]]; then
+    echo "== c7x-ticgt: left out, since TICGT names neither TI's installer of the C7000 tools nor a folder with them"
+    return
+  fi
+  [[ -e $TICGT ]] || fail "TICGT=$TICGT does not exist"
+  local folder=$TICGT file=
+  if [[ -f $TICGT ]]; then
+    folder=$(dirname "$TICGT")
+    file=$(basename "$TICGT")
+    [[ -n ${TICGT_SHA256:-} ]] || fail "TICGT_SHA256 is not set: the SHA-256 that TI's download page gives for $file"
+  fi
+  build ticgt "c7x-ticgt:$version$suffix" --tag "c7x-ticgt:latest$suffix" --build-arg "BASE=$compiler" \
+    --build-context "ticgt=$folder" --build-arg "TICGT_FILE=$file" --build-arg "TICGT_SHA256=${TICGT_SHA256:-}" \
+    --build-arg "ACCEPT_TI_LICENSE=${ACCEPT_TI_LICENSE:-no}" \
+    --build-arg "TVM_VERSION=$(locked apache-tvm)" --build-arg "TORCH_VERSION=$(locked torch)"
+}
+
+(($#)) || set -- compiler aarch64 board dev ticgt
 for name in "$@"; do
-  declare -F "build_${name//-/_}" >/dev/null || fail "there is no image $name"
-  "build_${name//-/_}"
+  declare -F "build_$name" >/dev/null || fail "there is no image $name; there are compiler, aarch64, board, dev and ticgt"
+  "build_$name"
 done

@@ -1,9 +1,9 @@
 #!/bin/sh
-# The compiler image's entry point: commands of c7x go to c7x, `wrapper [IMAGE]` prints the script that runs this image,
+# Entry point of the compiler and board images: commands of c7x go to c7x, `wrapper [IMAGE]` prints the script that runs this image,
 # anything else is executed. The process is replaced, so exit codes and signals are the program's own.
 set -eu
 
-share=/opt/c7x/share/c7x
+share=/usr/local/share/c7x
 
 # Any user id works, also one without an entry in /etc/passwd and without a home.
 if [ ! -w "${HOME:-/}" ]; then
@@ -40,6 +40,7 @@ require_models() {
 case ${1:-} in
   '') exec c7x --help ;;
   wrapper)
+    [ -f "$share/wrapper.sh" ] || exec c7x "$@"
     exec sed "s|@IMAGE@|${2:-c7x:$(cat "$share/version")}|g" "$share/wrapper.sh"
     ;;
   -*) exec c7x "$@" ;;

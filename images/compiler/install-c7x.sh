@@ -3,7 +3,7 @@
 set -euo pipefail
 
 site=$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-share=/opt/c7x/share/c7x
+share=/usr/local/share/c7x
 
 mkdir /tmp/source
 (cd /source && cp -r c7x native pyproject.toml README.md LICENSE /tmp/source/)
@@ -13,9 +13,8 @@ rm -f "$site"/c7x-*.dist-info/direct_url.json
 python -m compileall -q --invalidation-mode unchecked-hash "$site/c7x"
 
 mkdir -p "$share"
-python -c 'import typer; from c7x.cli import app; print(*sorted(typer.main.get_command(app).commands), sep="\n")' \
-  >"$share/commands"
-python -c 'from c7x.version import __version__; print(__version__)' >"$share/version"
+python /source/images/commands.py /source/c7x/cli.py >"$share/commands"
+sed -n 's/^__version__ = "\(.*\)"$/\1/p' /source/c7x/version.py >"$share/version"
 cp /recipe/wrapper.sh "$share/wrapper.sh"
 # The virtual DSP is compiled at its first use; here, once for all users of the image.
 XDG_CACHE_HOME=/opt/c7x/share python -c 'from c7x.toolchain.vdsp import server_program; print(server_program())'

@@ -96,10 +96,16 @@ def _time_stamp() -> tuple[int, int, int, int, int, int]:
     return max(time.gmtime(int(epoch))[:6], _EARLIEST) if epoch else _EARLIEST
 
 
-def build_wheel(build: Path, output: Path, license_file: Path | None = None) -> Path:
-    """Write the wheel into the folder ``output``; returns its path."""
+def build_wheel(build: Path, output: Path, license_file: Path | None = None, platform: str | None = None) -> Path:
+    """Write the wheel into the folder ``output``; returns its path.
+
+    ``platform`` is the platform tag, by default linux_<machine>. ValueError: it is one of another machine.
+    """
     files = wheel_files(build)
-    tag = f"py3-none-linux_{machine(build / 'libc7x_arm_runtime.so')}"
+    arch = machine(build / "libc7x_arm_runtime.so")
+    if platform is not None and not platform.endswith(f"_{arch}"):
+        raise ValueError(f"the library is for {arch}, which does not fit the platform {platform}")
+    tag = f"py3-none-{platform or f'linux_{arch}'}"
     name = f"{_DIST}-{version()}"
     info = f"{name}.dist-info"
     files[f"{info}/METADATA"] = (_METADATA.format(version=version()).encode(), 0o644)
@@ -128,9 +134,10 @@ def main() -> int:
     parser.add_argument("--build", type=Path, required=True, help="build folder of native/arm")
     parser.add_argument("--output", type=Path, default=Path("dist"), help="where the wheel goes")
     parser.add_argument("--license", type=Path, help="licence text to include")
+    parser.add_argument("--platform", help="platform tag, such as manylinux_2_28_aarch64; default: linux_<machine>")
     options = parser.parse_args()
     try:
-        wheel = build_wheel(options.build, options.output, options.license)
+        wheel = build_wheel(options.build, options.output, options.license, options.platform)
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201
         return 1

@@ -1,0 +1,15 @@
+#!/bin/bash
+# Without arguments: copies the Arm side to /dist. With arguments: runs them.
+set -euo pipefail
+
+if (($#)); then exec "$@"; fi
+target=/dist
+[[ -d $target && -w $target ]] || {
+  # shellcheck disable=SC2016
+  printf 'error: %s is not a folder that user %s may write to\n  hint: mkdir -p dist, then %s\n' "$target" "$(id -u)" \
+    'docker run --rm -v "$PWD/dist:/dist" -u $(id -u):$(id -g) c7x-aarch64' >&2
+  exit 4
+}
+cp -rd --no-preserve=ownership /opt/c7x-arm/dist/. "$target"
+cd "$target"
+for file in libc7x_arm_runtime.so c7x_compute tvm_ti_c7x_inference-*.whl; do printf 'dist/%s\n' "$file"; done

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# A step of the dev image: the locked packages for tests and checks; the installed c7x goes, its command stays.
+set -euo pipefail
+
+if [[ -s /run/secrets/ca ]]; then export PIP_CERT=/run/secrets/ca; fi
+export PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1 PIP_ROOT_USER_ACTION=ignore PYTHONHASHSEED=0
+site=$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+
+pip install -q --require-hashes --no-deps -r /requirements/dev.lock
+pip uninstall -q -y c7x
+printf '#!/bin/sh\nexec /opt/c7x/bin/python -m c7x.cli "$@"\n' >/opt/c7x/bin/c7x
+chmod +x /opt/c7x/bin/c7x
+python -m compileall -q --invalidation-mode unchecked-hash "$site" >/dev/null || true
