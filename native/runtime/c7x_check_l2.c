@@ -130,9 +130,9 @@ void c7x_check_l2_copy(void *dst, const void *src, size_t bytes) {
   pending.src = src;
   pending.bytes = bytes;
   if (in_l2(dst)) {
-    int i = 0;
-    while (i < num_blocks && blocks[i].start != (const uint8_t *)dst) ++i;
-    if (i == num_blocks) violation("it was not taken, or has been given back", "a copy to byte %zu of L2", at(dst));
+    int i = num_blocks - 1;
+    while (i >= 0 && blocks[i].start != (const uint8_t *)dst) --i;
+    if (i < 0) violation("it was not taken, or has been given back", "a copy to byte %zu of L2", at(dst));
     if (bytes > blocks[i].room) {
       violation("the copy is longer than its block", "%zu bytes are copied to a block of %zu", bytes, blocks[i].room);
     }
@@ -171,7 +171,7 @@ static void describe(const uint8_t *p, char *text) {
     } else if (b->copied == 0) {
       snprintf(text, TEXT_BYTES, i == 0 ? "it is in the guard of the input" : "nothing was copied to this block");
     } else {
-      snprintf(text, TEXT_BYTES, "%zu bytes were copied to this block", b->copied);
+      snprintf(text, TEXT_BYTES, "%zu bytes were copied to its block, which begins at byte %zu", b->copied, at(b->start));
     }
   }
 }
