@@ -5,7 +5,7 @@ Grammar: the kind ``c_static``, then attributes separated by white space, each a
 ``false``; an array is a comma-separated list. ``str(target)`` writes the canonical form: attributes in table order,
 those that equal their default left out.
 
-Attributes, types and defaults: target-attributes.md, section 1. Boards: section 6.
+Attributes, types and defaults: target-attributes.md, section 1; ``winograd`` is c7x's own. Boards: section 6.
 """
 
 from __future__ import annotations
@@ -230,6 +230,14 @@ ATTRIBUTES: Final[tuple[Attribute, ...]] = (
         "firmware's other int8 kernels",
         acts="c7, every mode, for quantised models",
     ),
+    Attribute(
+        name="winograd",
+        type="bool",
+        default="1",
+        effect="0 keeps 3x3 convolutions of real numbers on direct sums: their weights are stored as they are instead of "
+        "16/9 as large, and results come closer to PyTorch's, for more multiplications. An attribute of c7x alone",
+        acts="c7, every mode, for float32 convolutions",
+    ),
 )
 
 _BY_NAME: Final[Mapping[str, Attribute]] = {a.name: a for a in ATTRIBUTES}
@@ -249,6 +257,7 @@ _BASE_DEFAULTS: Final[Mapping[str, Value]] = {
     "tidl-runtime": False,
     "tidl-kernels": True,
     "mmalib": False,
+    "winograd": True,
 }
 
 #: Defaults that the processor family or the device replaces.
@@ -385,6 +394,7 @@ class Target:
     tidl_runtime: bool
     tidl_kernels: bool
     mmalib: bool
+    winograd: bool
     board: str | None = None
     warnings: tuple[str, ...] = field(default=(), compare=False)
 

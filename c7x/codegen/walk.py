@@ -15,7 +15,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from c7x.codegen.kernels import Operand, generate
+from c7x.codegen.kernels import KernelOptions, Operand, generate
 from c7x.codegen.kernels.firmware import FIRMWARE, FirmwareKernel
 from c7x.codegen.literals import c_identifier, literal
 from c7x.codegen.printer import print_kernel
@@ -245,7 +245,8 @@ class _Walk:
         attrs: dict[str, Any] = next((json.loads(a.value) for a in args if isinstance(a, tvm.ir.StringImm)), {})
         inputs, outputs = self._operands([a for a in args if not isinstance(a, tvm.ir.StringImm)])
         operands = [Operand(type=self.buffers[n].type, value=self._constant_value(n)) for n in inputs]
-        kernel = generate(function, attrs, operands, [self.buffers[n].type for n in outputs])
+        options = KernelOptions(winograd=self.target.winograd)
+        kernel = generate(function, attrs, operands, [self.buffers[n].type for n in outputs], options=options)
         packed = [self._constant(kernel.packed[i], n) if i in kernel.packed else n for i, n in enumerate(inputs)]
         symbol = self._symbol(kernel.name_hint, kernel.source_template)
         if symbol not in self.kernels:

@@ -493,3 +493,18 @@ def test_reference_is_compared_at_all() -> None:
     lowered = lower_graph(import_torch(nn.ReLU(), torch.randn(2)))
     x = np.array([-1, 2], np.float32)
     assert not np.array_equal(run_vm(lowered, x)[0], flatten(torch.from_numpy(x))[0])
+
+
+def test_winograd_is_a_choice_of_the_target() -> None:
+    """With it the weights of a 3x3 convolution are stored transformed, 16/9 as large."""
+    from c7x.codegen.stage import compile_module
+    from c7x.target import Target
+
+    mod = import_torch(nn.Conv2d(32, 32, 3, padding=1, bias=False), torch.randn(1, 32, 14, 14))
+    sizes = {}
+    for text in ("", " -winograd=1", " -winograd=0"):
+        program = compile_module(mod, "model", Target.parse(f"c_static -mcpu=c7x{text}")).program
+        (call,) = (c for c in program.calls if "conv2d" in c.kernel)
+        sizes[text] = program.buffer(call.inputs[1]).type.nbytes
+    direct = 32 * 32 * 9 * 4
+    assert sizes == {"": direct * 16 // 9, " -winograd=1": direct * 16 // 9, " -winograd=0": direct}

@@ -44,6 +44,7 @@ def test_defaults_are_those_of_the_table() -> None:
         "tidl_runtime": False,
         "tidl_kernels": True,
         "mmalib": False,
+        "winograd": True,
         "board": None,
         "warnings": (),
     }
