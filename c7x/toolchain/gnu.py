@@ -54,6 +54,7 @@ C7X_KERNEL_SOURCES: tuple[str, ...] = (
     "kernels/c7x/norm.cpp",
     "kernels/c7x/pool.cpp",
 )
+_C7X_KERNELS = "-DC7X_KERNELS_C7X=1"
 
 #: For the reference kernels of every build type: bit-exact, so a product is never fused with a sum.
 KERNEL_FLAGS: tuple[str, ...] = ("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
@@ -93,8 +94,9 @@ class BuildOptions:
             on another.
         build_type: ``release``, ``debug`` or ``asan`` (address and undefined-behaviour sanitizers).
         cflags: appended to the flags for the generated code, so they win.
-        hostemu: compile the generated code as C7000 code with a host emulation, ``open`` (ours), ``ti`` or ``auto``
-            (TI's where ``TI_CGT_C7000_PATH`` holds it); None: as code of this machine, which is much faster.
+        hostemu: compile the generated code, and the kernels that there are in C7x code, as C7000 code with a host
+            emulation, ``open`` (ours), ``ti`` or ``auto`` (TI's where ``TI_CGT_C7000_PATH`` holds it); None: as code of
+            this machine, which is much faster.
         check_l2: add the checker of L2 staging (native/runtime/c7x_check_l2.h), which stands on the address sanitizer:
             the build type becomes ``asan``.
 
@@ -248,7 +250,13 @@ def build_cg_dsp(
     runtime = (*RUNTIME_SOURCES, *((CHECK_L2_SOURCE,) if options.check_l2 else ()))
     units += [_Unit(source=native / n, flags=(*C_FLAGS, *common), hint=runtime_hint) for n in runtime]
     kernels = (*C_FLAGS, *common, *KERNEL_FLAGS, *(flag for flag in floats if flag == _CLONES))
-    units += [_Unit(source=native / n, flags=kernels, hint=runtime_hint) for n in kernel_sources(sources)]
+    called = kernel_sources(sources)
+    if called and emulation:
+        # The kernels in C7x code are complete with all of the reference only.
+        called, kernels = KERNEL_SOURCES, (*kernels, _C7X_KERNELS)
+        core = (*CXX_FLAGS, *common, "-I", "kernels/c7x", *emulation.compile_flags, _C7X_KERNELS)
+        units += [_Unit(source=native / n, flags=core, hint=runtime_hint) for n in C7X_KERNEL_SOURCES]
+    units += [_Unit(source=native / n, flags=kernels, hint=runtime_hint) for n in called]
 
     def compile_unit(unit: _Unit) -> str:
         name = f"{unit.source.stem}.o"
