@@ -198,7 +198,7 @@ def make_target(options: Options) -> Target:
 
 
 QUANTIZE_DTYPES = ("int8", "int16")
-QUANTIZE_SCALES = ("minmax", "pow2")
+QUANTIZE_SCALES = ("mse", "minmax", "pow2")
 
 #: Options that only the quantize stage takes.
 _QUANTIZE_ONLY = ("quantize_scale", "asymmetric", "calibrate", "calibrate_random", "keep_float")
@@ -208,9 +208,9 @@ def check_quantize(options: Options) -> None:
     """Whether the options of the quantize stage make sense, also when it is not asked for (UsageError)."""
     dtype = options.get("quantize")
     if dtype is None:
-        given = [name for name in _QUANTIZE_ONLY if options.get(name)]
+        given = [name for name in _QUANTIZE_ONLY if options.get(name) not in (None, 0, [], ())]
         if given:
-            flag = f"--{given[0].replace('_', '-')}"
+            flag = f"--{'symmetric' if options[given[0]] is False else given[0].replace('_', '-')}"
             raise UsageError(f"{flag} has no meaning without --quantize", hint=f"add --quantize int8, or drop {flag}")
         return
     if dtype not in QUANTIZE_DTYPES:
@@ -259,8 +259,8 @@ def _quantize(workspace: Workspace, options: Options, reporter: Reporter) -> Res
     return quantize_stage(
         workspace,
         dtype=options["quantize"],
-        scale=options.get("quantize_scale") or "minmax",
-        symmetric=not options.get("asymmetric"),
+        scale=options.get("quantize_scale") or QUANTIZE_SCALES[0],
+        symmetric=None if options.get("asymmetric") is None else not options["asymmetric"],
         keep_float=tuple(options.get("keep_float") or ()),
         calibrate=Path(options["calibrate"]) if options.get("calibrate") else None,
         calibrate_random=options.get("calibrate_random") or 0,
@@ -439,13 +439,27 @@ def _check(workspace: Workspace, options: Options, reporter: Reporter) -> Result
 
 
 def _compare(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
-    from c7x.report.compare import Tolerance, compare_stage
+    from c7x.report.compare import compare_stage
+
+    return compare_stage(workspace, inputs=_inputs(options), tolerance=_tolerance(options), reporter=reporter)
+
+
+def _compare_layers(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
+    from c7x.report.compare_layers import compare_layers_stage
+
+    return compare_layers_stage(workspace, inputs=_inputs(options), tolerance=_tolerance(options), reporter=reporter)
+
+
+def _inputs(options: Options) -> tuple[Path, ...]:
+    return tuple(Path(text) for text in options.get("input") or ())
+
+
+def _tolerance(options: Options) -> Any:
+    """The user's wish; without one the model's kind decides: a quantised one is judged by its signal to noise ratio."""
+    from c7x.report.compare import Tolerance
 
     asked = {"relative": options.get("tolerance"), "rtol": options.get("rtol"), "atol": options.get("atol")}
-    # Without a wish of the user the model's kind decides: a quantised one is judged by its signal to noise ratio.
-    tolerance = Tolerance(**asked) if any(value is not None for value in asked.values()) else None
-    inputs = tuple(Path(text) for text in options.get("input") or ())
-    return compare_stage(workspace, inputs=inputs, tolerance=tolerance, reporter=reporter)
+    return Tolerance(**asked) if any(value is not None for value in asked.values()) else None
 
 
 def _profile(workspace: Workspace, options: Options, reporter: Reporter) -> Result:
@@ -593,12 +607,23 @@ STAGES: Mapping[str, Stage] = {
             extra="run",
         ),
         Stage(
+            name="compare_layers",
+            run=_compare_layers,
+            options=frozenset({"input", "tolerance", "rtol", "atol"}),
+            modules=_modules("torch"),
+            reads=("lib0.c", "devc.c", "weights.bin", "io.json", "layers.json", "memory.json", "model.pt2"),
+            paths={"input": "input"},
+        ),
+        Stage(
             name="profile",
             run=_profile,
             options=frozenset({"input", "mode", "board", "host", "log", "repeat", "roofline"}),
             modules=_modules("numpy"),
             reads=("layers.json", "memory.json"),
             check=_check_profile,
+            paths={"input": "input", "log": "input"},
+            needs_host=_on_board,
+            extra="run",
         ),
         Stage(
             name="bench",

@@ -174,7 +174,7 @@ def find_image(daemon: Daemon, name: str | None = None) -> Image:
     raise ImageError(
         f"there is no image {' or '.join(names)}",
         cause=f"it was neither built nor loaded into {daemon.name}; c7x pulls nothing by itself",
-        hint=f"{_GET_IMAGE}; {_LOCAL}",
+        hint=f"{'docker image ls lists what is there' if name else _GET_IMAGE}; {_LOCAL}",
     )
 
 

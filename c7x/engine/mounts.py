@@ -45,9 +45,12 @@ class Mount:
 def absolute(path: str | os.PathLike[str]) -> Path:
     """An absolute path without ``..`` that names the same file here and in a container that lacks some of the links."""
     plain = _plain(path)
-    # `link/..` is not the folder that holds the link.
-    real = Path(path).resolve()
-    return plain if plain.resolve() == real else real
+    try:
+        real = Path(path).resolve()
+        # `link/..` is not the folder that holds the link.
+        return plain if plain.resolve() == real else real
+    except (OSError, RuntimeError):
+        return plain  # links in a circle, and then it does not matter
 
 
 def _plain(path: str | os.PathLike[str]) -> Path:

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from c7x.engine.events import Listener
 from c7x.engine.local import LocalEngine
@@ -74,10 +74,15 @@ def serve(engine: LocalEngine, requests: IO[bytes], answers: IO[bytes]) -> int:
     return 0
 
 
-if __name__ == "__main__":
+def main(engine: LocalEngine) -> NoReturn:
+    """The process: one request, then its exit code."""
     # As the first process of a container it would otherwise ignore what has no handler.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    code = serve(LocalEngine(), sys.stdin.buffer, sys.stdout.buffer)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    code = serve(engine, sys.stdin.buffer, sys.stdout.buffer)
     # The thread may hold standard input's lock, which an orderly exit waits for.
     os._exit(code)
+
+
+if __name__ == "__main__":
+    main(LocalEngine())
