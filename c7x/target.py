@@ -234,8 +234,8 @@ ATTRIBUTES: Final[tuple[Attribute, ...]] = (
         name="winograd",
         type="bool",
         default="1",
-        effect="0 keeps 3x3 convolutions of real numbers on direct sums: their weights are stored as they are instead of "
-        "16/9 as large, and results come closer to PyTorch's, for more multiplications. An attribute of c7x alone",
+        effect="0 keeps 3x3 convolutions of real numbers on direct sums: their weights are stored as they are instead "
+        "of 16/9 as large, and results come closer to PyTorch's, for more multiplications. An attribute of c7x alone",
         acts="c7, every mode, for float32 convolutions",
     ),
 )

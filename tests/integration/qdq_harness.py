@@ -75,8 +75,8 @@ def compiled(mod: tvm.IRModule, target: str = OWN, board: str | None = None) -> 
 
 
 def kernels(result: Compiled, output: int | None = None) -> Counter[str]:
-    """How often every kernel is called, without the number that tells equal names apart; for one output only, the calls
-    that it depends on."""
+    """How often every kernel is called, without the number that tells equal names apart, tiles as the kernel that they
+    are tiles of; for one output only, the calls that it depends on."""
     program = result.program
     needed = {program.storage(p.buffer).name for p in program.outputs}
     if output is not None:
@@ -86,7 +86,7 @@ def kernels(result: Compiled, output: int | None = None) -> Counter[str]:
         if needed.isdisjoint(program.storage(n).name for n in call.outputs):
             continue
         needed.update(program.storage(n).name for n in call.inputs)
-        found[re.sub(r"_\d+$", "", call.kernel.removeprefix("__tvm_ffi_"))] += 1
+        found[re.sub(r"_\d+$", "", call.kernel.removeprefix("__tvm_ffi_").removesuffix("_sliced"))] += 1
     return found
 
 

@@ -18,14 +18,15 @@ from c7x.codegen.emit import emit
 from c7x.codegen.program import Program
 from c7x.codegen.stage import Compiled
 from c7x.codegen.staging import IMPORTS, SLICED, stage_operands
-from c7x.errors import RunError, UsageError
+from c7x.errors import RunError, ToolError, UsageError
 from c7x.native import native_dir
 from c7x.run import vdsp
 from c7x.run.host import run_host
 from c7x.stages import STAGES
 from c7x.target import L2_BYTES, Target
 from c7x.toolchain.elf import describe_module
-from c7x.toolchain.gnu import BUILD_TYPES, C_FLAGS, FLOAT_FLAGS, BuildOptions, build_cg_dsp, find_compiler
+from c7x.toolchain.exports import stub_exports
+from c7x.toolchain.gnu import BUILD_TYPES, C_FLAGS, CXX_FLAGS, FLOAT_FLAGS, BuildOptions, build_cg_dsp, find_compiler
 from c7x.toolchain.vdsp import build_module
 from c7x.workspace import Workspace
 from examples.digits.model import calibration_inputs
@@ -37,6 +38,11 @@ from tests.models.quantized import QuantizedCase, quantize_model, quantized_case
 from tests.staging_harness import Conv, Linear, chain
 
 MMALIB = "c_static -mcpu=c7x -mmalib=1"
+
+
+def needs(compiler: str) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
 
 
 def generate(program: Program, folder: Path, size: int | None = None) -> Counter[str]:
@@ -323,6 +329,74 @@ def test_on_the_virtual_dsp(
             for _ in range(2):
                 np.testing.assert_array_equal(client.infer(handle, [x]).outputs[0].reshape(want.shape), want)
     assert set(seen) == {"nothing", "input", "output-channel tiles", "input and weights"}
+
+
+def test_an_import_that_no_board_has_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    generate(chain([Conv(out=8)], (1, 2, 5, 5)), tmp_path)
+    left = {name: e for name, e in stub_exports("beagley-ai").items() if name not in ("tvm_dsp_dma_wait", SLICED)}
+    monkeypatch.setattr("c7x.toolchain.vdsp.stub_exports", lambda board: left)
+    (tmp_path / "cc").mkdir()
+    with pytest.raises(ToolError, match="needs tvm_dsp_dma_wait, which the firmware of beagley-ai does not have"):
+        build_module(
+            [tmp_path / "lib0.c"],
+            weights=None,
+            folder=tmp_path / "cc",
+            board="beagley-ai",
+            options=BuildOptions(cflags=("-O0",)),
+            compiler=find_compiler("gcc"),
+        )
+
+
+DEVICE = """
+#include <stddef.h>
+#include <stdint.h>
+#define C7X_INLINE static inline
+#include "c7x_l2.h"
+int works(const void *from) {
+  c7x_l2 l2 = c7x_l2_open();
+  uint8_t *const mark = c7x_l2_enter(&l2, "layer", 128);
+  const void *const block = c7x_l2_copy(&l2, from, 1000);
+  const uint8_t *const top = l2.top;
+  c7x_l2_leave(&l2, mark);
+  return block == (void *)0x7E000080 && top == (uint8_t *)0x7E000480 && l2.top == (uint8_t *)0x7E000000 &&
+         l2.end == (uint8_t *)0x7E140000 && c7x_l2_take(&l2, 0x140000) != NULL && c7x_l2_take(&l2, 1) == NULL;
+}
+int tvm_dsp_dma_copy(int queue, void *dst, const void *src, int bytes, int bypass_cache) {
+  (void)dst; (void)src;
+  return queue != 0 || bytes != 1000 || bypass_cache != 0;
+}
+int tvm_dsp_dma_wait(int queue, int max_inflight) { return queue != 0 || max_inflight != 0; }
+int main(void) { return works("x") ? 0 : 1; }
+"""
+
+
+@pytest.mark.parametrize("cc", ["gcc", "g++"])
+def test_on_the_device_l2_lies_at_its_address(cc: str, tmp_path: Path) -> None:
+    """Generated code knows the address there, and does not ask for it (module-abi.md, section 7)."""
+    needs(cc)
+    (tmp_path / "device.c").write_text(DEVICE)
+    words = [
+        cc,
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-D__C7000__",
+        "-I",
+        str(native_dir() / "include"),
+        "device.c",
+        "-o",
+        "device",
+    ]
+    subprocess.run(words, check=True, cwd=tmp_path)
+    assert subprocess.run([tmp_path / "device"], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("cc", ["g++", "clang", "clang++"])
+def test_generated_c_compiles_without_a_warning(cc: str, whole: tuple[Path, np.ndarray], tmp_path: Path) -> None:
+    needs(cc)
+    flags = CXX_FLAGS if cc.endswith("++") else C_FLAGS
+    words = [cc, *flags, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", str(whole[0] / "lib0.c")]
+    subprocess.run(words, check=True, cwd=tmp_path)
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
