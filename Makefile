@@ -19,6 +19,8 @@ FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= protocol elf client weights tensorfile
 # Which images to build; all of them when empty.
 IMAGES ?=
+# What `make reproducible` builds twice: artefacts wheel aarch64 compiler.
+PARTS ?=
 export BASE PLATFORM TORCH_INDEX
 # Of the Arm side, such as -DCMAKE_TOOLCHAIN_FILE=native/cmake/aarch64-linux-gnu.cmake.
 ARM_CMAKE_ARGS ?=
@@ -30,7 +32,8 @@ STAMP := $(VENV)/.installed-$(INSTALL_ID)
 PYTEST := $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 .PHONY: help venv demo test test-unit test-integration test-native test-slow test-all weights lint fmt typecheck bench wheel \
-	fuzz quantized-table wheel-inference lock clean tools engine base images
+	fuzz quantized-table wheel-inference lock clean tools engine base images \
+	bench-images sbom reproducible apt-lock test-container test-container-slow
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -133,8 +136,27 @@ engine: ## Make a container engine run where there is none (Debian 12, as root)
 base: engine ## Make the base image from Debian packages, for machines without an image registry
 	images/base/bootstrap.sh
 
-images: ## Build the container images; PLATFORM=linux/arm64, BASE and TORCH_INDEX are taken (images/build.sh)
+images: ## Build the container images; IMAGES, PLATFORM, BASE and TORCH_INDEX choose (images/build.sh)
 	images/build.sh $(IMAGES)
+
+test-container: $(STAMP) ## Build the images and test them; needs an engine
+	images/build.sh compiler aarch64 board dev
+	C7X_CONTAINER_REQUIRED=1 $(PYTEST) -m "container and not slow" tests/container
+
+test-container-slow: $(STAMP) ## The container tests that need podman and buildah
+	C7X_CONTAINER_REQUIRED=1 $(PYTEST) -m "container and slow" tests/container
+
+bench-images: $(STAMP) ## Size, start time and rebuild time of the compiler image against their limits
+	$(BIN)/python images/bench.py --c7x $(BIN)/c7x
+
+sbom: ## Write a bill of materials (CycloneDX) of every image into dist/
+	for image in c7x c7x-aarch64 c7x-board c7x-dev; do python3 images/sbom.py $$image:latest -o dist/$$image.cdx.json; done
+
+apt-lock: ## Record the exact versions of the Debian packages in the images (images/*/apt.lock)
+	images/apt-lock.sh --write
+
+reproducible: $(STAMP) ## Build images, wheel and a model twice from nothing, and compare the bytes
+	C7X=$(abspath $(BIN))/c7x PYTHON=$(abspath $(BIN))/python images/reproducible.sh $(PARTS)
 
 lock: $(STAMP) ## Write the lock files anew from pyproject.toml
 	$(PYTHON) -m venv $(BUILD)/lock

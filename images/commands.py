@@ -22,4 +22,4 @@ def command_names(source: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(command_names(Path(sys.argv[1]).read_text(encoding="utf-8"))))  # noqa: T201
+    print("\n".join(command_names(Path(sys.argv[1]).read_text(encoding="utf-8"))))

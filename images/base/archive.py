@@ -74,9 +74,9 @@ def main() -> int:
     try:
         image_id = write_archive(options.rootfs, options.arch, options.tag, options.created, options.output)
     except OSError as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        print(f"error: {error}", file=sys.stderr)
         return 1
-    print(image_id)  # noqa: T201
+    print(image_id)
     return 0
 
 
