@@ -632,6 +632,9 @@ def compare(
             "--tolerance", min=0.0, help="Largest error relative to the output's largest value; default by dtype."
         ),
     ] = None,
+    layers: Annotated[
+        bool, typer.Option("--layers", help="Compare every layer, and say which is the first bad one.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Compare cg_dsp with PyTorch on the same inputs; exit code 1 beyond the tolerance."""
@@ -641,12 +644,19 @@ def compare(
         "atol": atol,
         "tolerance": tolerance,
     }
-    result = _run_stages(ctx, Workspace(build), requests_for(["compare"], options))[-1].result
+    console = ui.make_console(stderr=False, no_color=_settings(ctx).no_color)
+    try:
+        requests = requests_for(["compare_layers" if layers else "compare"], options)
+        result = _run_stages(ctx, Workspace(build), requests)[-1].result
+    except CheckFailed as error:
+        if layers and error.details and not as_json:
+            for part in ui_reports.accuracy_tables(error.details):
+                console.print(part)
+        raise
     if as_json:
         ui.print_json({"status": "ok", "build": str(build), **result})
     else:
-        console = ui.make_console(stderr=False, no_color=_settings(ctx).no_color)
-        for part in ui.comparison_tables(result):
+        for part in ui_reports.accuracy_tables(result) if layers else ui.comparison_tables(result):
             console.print(part)
 
 

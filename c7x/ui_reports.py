@@ -133,3 +133,55 @@ def _roofline_tables(result: Mapping[str, Any]) -> list[Table | Text]:
 
 def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:g}"
+
+
+def accuracy_tables(result: Mapping[str, Any]) -> list[Table | Text]:
+    """accuracy.json for people: a line for each layer, then where to look."""
+    quantized = result["dtype"] is not None
+    rows = []
+    for row in result["layers"]:
+        if row["node"] is None:
+            verdict, figures = Text(row["note"], style="dim"), ("", "", "")
+        else:
+            verdict = Text("ok", style="green") if row["passed"] else Text("BAD", style="bold red")
+            figures = (_decibels(row), _number(row["cosine"], "{:.6f}"), _number(row["max_abs"], "{:.3g}"))
+        cells = [row["index"], row["buffer"], _operators(row), _where(row), *figures]
+        if quantized:
+            cells.append(_decibels(row["float"]) if row["float"] is not None else "")
+        rows.append((*cells, verdict))
+    columns = ["", "layer", "operators", "source", "SQNR", "cosine", "max error"]
+    against = f"the {result['dtype']} model simulated in PyTorch" if quantized else "PyTorch"
+    parts: list[Table | Text] = [
+        Text(f"every layer against {against}:", style="bold"),
+        table((*columns, *(["SQNR to float"] if quantized else []), ""), rows, left=4),
+    ]
+    bad = next((row for row in result["layers"] if row["passed"] is False), None)
+    if bad is None:
+        parts.append(
+            Text(f"{result['compared']} of {len(result['layers'])} outputs of layers compared, all close enough")
+        )
+        return [*parts, *_farthest(result)]
+    text = (
+        f"the first bad layer is {bad['index']}, {bad['name']} ({_where(bad)}), kernel {bad['kernel']}: {bad['note']}"
+    )
+    return [*parts, Text(text, style="bold red"), *_farthest(result)]
+
+
+def _farthest(result: Mapping[str, Any]) -> list[Text]:
+    """Which layer of a quantised model lost most."""
+    rows = [row for row in result["layers"] if row["float"] is not None and row["float"]["sqnr_db"] is not None]
+    if not rows:
+        return []
+    worst = min(rows, key=lambda row: float(row["float"]["sqnr_db"]))
+    text = f"farthest from the float model: layer {worst['index']}, {worst['name']} ({_where(worst)}), "
+    return [Text(f"{text}{worst['float']['sqnr_db']:.1f} dB")]
+
+
+def _decibels(row: Mapping[str, Any]) -> str:
+    if row["sqnr_db"] is not None:
+        return f"{row['sqnr_db']:.1f} dB"
+    return "exact" if not row["mismatches"] else "-"
+
+
+def _number(value: float | None, pattern: str) -> str:
+    return "-" if value is None else pattern.format(value)

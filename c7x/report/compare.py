@@ -187,7 +187,7 @@ def _compare_output(name: str, result: np.ndarray, reference: np.ndarray, tolera
         if result.dtype != reference.dtype:
             reason = f"dtype {result.dtype.name} instead of {reference.dtype.name}"
         elif not tolerance.accepts(result, reference, metrics):
-            reason = _why(reference, metrics, tolerance)
+            reason = explain(reference, metrics, tolerance)
     return OutputComparison(
         name=name,
         dtype=result.dtype.name,
@@ -198,7 +198,7 @@ def _compare_output(name: str, result: np.ndarray, reference: np.ndarray, tolera
     )
 
 
-def _why(reference: np.ndarray, metrics: Metrics, tolerance: Tolerance) -> str:
+def explain(reference: np.ndarray, metrics: Metrics, tolerance: Tolerance) -> str:
     if metrics.non_finite:
         return f"{metrics.non_finite} of {metrics.count} elements are NaN or infinite on one side only"
     if reference.dtype.kind != "f":
