@@ -8,6 +8,7 @@
 # TORCH_INDEX the index of torch's CPU builds, for pip
 # BUILD_ARGS  more options for the build
 # SOURCE      the label of the same name: where the source is published
+# PROGRESS    plain shows all of a build's output where it does not go to a terminal
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -68,11 +69,22 @@ build() { # build NAME TAG [OPTION ...]
   done
   # shellcheck disable=SC2206
   options+=(${BUILD_ARGS:-})
-  printf '== %s\n' "$tag"
-  if [[ $engine == buildah ]]; then
-    buildah build --layers --timestamp "$SOURCE_DATE_EPOCH" "${options[@]}" .
+  local command=(docker buildx build --progress "${PROGRESS:-auto}" --provenance=false "${options[@]}" .)
+  [[ $engine != buildah ]] || command=(buildah build --layers --timestamp "$SOURCE_DATE_EPOCH" "${options[@]}" .)
+  if [[ -t 1 || -n ${PROGRESS:-} ]]; then
+    printf '== %s\n' "$tag"
+    "${command[@]}"
   else
-    docker buildx build --progress "${PROGRESS:-auto}" --provenance=false "${options[@]}" .
+    # A log has no use for the progress of a build that works.
+    local log start=$SECONDS
+    log=$(mktemp)
+    "${command[@]}" >"$log" 2>&1 || {
+      tail -n 100 "$log" >&2
+      rm -f "$log"
+      fail "the image $tag was not built; the end of its log is above"
+    }
+    rm -f "$log"
+    printf '== %s (%d s)\n' "$tag" "$((SECONDS - start))"
   fi
 }
 

@@ -10,4 +10,9 @@ pip install -q --require-hashes --no-deps -r /requirements/dev.lock
 pip uninstall -q -y c7x
 printf '#!/bin/sh\nexec /opt/c7x/bin/python -m c7x.cli "$@"\n' >/opt/c7x/bin/c7x
 chmod +x /opt/c7x/bin/c7x
+# What makes the documentation has requirements of its own.
+python -m venv --without-pip /opt/docs
+pip --python /opt/docs/bin/python install -q --require-hashes --no-deps -r /requirements/docs.lock
+ln -s /opt/docs/bin/mkdocs /usr/local/bin/mkdocs
+
 python -m compileall -q --invalidation-mode unchecked-hash "$site" >/dev/null || true
