@@ -660,7 +660,7 @@ def compare(
             console.print(part)
 
 
-@app.command(epilog="Example: c7x compile model.py --profile-layers -o build, then c7x profile build --roofline")
+@app.command(epilog="Example: c7x profile build --roofline, after c7x compile model.py --profile-layers -o build")
 def profile(
     ctx: typer.Context,
     build: Build = Path("build"),
