@@ -789,14 +789,14 @@ def _inspect_module(ctx: typer.Context, path: Path, board: str | None, as_json: 
 @app.command(epilog="Example: c7x doctor --json")
 def doctor(ctx: typer.Context, as_json: Json = False) -> None:
     """Say what is installed, found and missing, and how to get it; exit code 1 when the default mode cannot work."""
-    result = doctor_module.report()
+    result = doctor_module.report(doctor_module.Machine(_settings(ctx).container.image))
     if not as_json:
         console = ui.make_console(stderr=False, no_color=_settings(ctx).no_color)
         console.print(ui.doctor_table(result["checks"]))
         console.print()
         for mode in result["modes"]:
-            verdict = "ready" if mode["ready"] else f"not ready: {mode['reason']}"
-            console.print(f"{mode['mode']}: {verdict}", soft_wrap=True)
+            verdict = "ready" if mode["ready"] else "not ready"
+            console.print(": ".join(filter(None, [mode["mode"], verdict, mode["reason"]])), soft_wrap=True)
     if not result["ready"]:
         reason = next(mode["reason"] for mode in result["modes"] if mode["mode"] == DEFAULT_MODE)
         error = CheckFailed(

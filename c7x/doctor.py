@@ -18,6 +18,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
+from c7x.engine.daemon import EngineState, look
+from c7x.errors import C7xError, ImageError
 from c7x.target import DEFAULT_MODE, MODES
 from c7x.version import __version__
 
@@ -36,7 +38,7 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Whether a mode can be used here; ``reason`` names what is in the way."""
+    """Whether a mode can be used here; ``reason`` names what is in the way, or how it works all the same."""
 
     mode: str
     ready: bool
@@ -44,9 +46,20 @@ class Verdict:
 
 
 class Machine:
-    """How the doctor looks at the machine; tests give it another one."""
+    """How the doctor looks at the machine; tests give it another one.
+
+    Args:
+        image: the container image to look for; None for the one of this version.
+    """
 
     environ: Mapping[str, str] = os.environ
+
+    def __init__(self, image: str | None = None) -> None:
+        self._image = image
+
+    def engine(self) -> EngineState:
+        """The container engine that ``--engine docker`` would use, and the image."""
+        return look(self._image)
 
     def which(self, name: str) -> str | None:
         return shutil.which(name)
@@ -199,6 +212,25 @@ def check_containers(machine: Machine) -> list[Check]:
     return checks
 
 
+def check_engine(machine: Machine) -> list[Check]:
+    """What ``--engine docker`` needs: an engine that answers, and an image of this version for this machine."""
+    state = machine.engine()
+    only = "only to run stages in a container"
+    if isinstance(state.engine, C7xError):
+        engine = Check(name="container engine", status="missing", hint=f"{state.engine.hint}; {only}")
+    else:
+        engine = Check(name="container engine", status="ok", found=state.engine)
+    if isinstance(state.image, ImageError):
+        missing = state.image.message.startswith("there is no image")
+        found = None if missing else state.image.message
+        hint = f"{state.image.hint}; {only}"
+        return [engine, Check(name="c7x image", status="missing" if missing else "broken", found=found, hint=hint)]
+    if isinstance(state.image, C7xError):
+        return [engine, Check(name="c7x image", status="missing", hint=f"an engine comes first; {only}")]
+    found = f"{state.image.name}, version {state.image.version}, {state.image.architecture}"
+    return [engine, Check(name="c7x image", status="ok", found=found)]
+
+
 def check_ti(machine: Machine) -> list[Check]:
     """TI's compiler for the C7000, which c7x never needs for the default mode."""
     checks = []
@@ -226,8 +258,13 @@ _GROUPS: tuple[Callable[[Machine], list[Check]], ...] = (
     check_compilers,
     check_tools,
     check_containers,
+    check_engine,
     check_ti,
 )
+
+
+#: Said of a mode that works although this machine lacks what it needs.
+IN_A_CONTAINER = "in a container"
 
 
 def _host_problem(found: Mapping[str, Check]) -> str | None:
@@ -238,6 +275,11 @@ def _host_problem(found: Mapping[str, Check]) -> str | None:
     if not any(found[name].status == "ok" for name in _COMPILERS):
         return "there is no working C compiler"
     return None
+
+
+def _container_serves(found: Mapping[str, Check]) -> bool:
+    """Whether ``--engine auto`` takes a container, and can."""
+    return "missing" in (found["torch"].status, found["tvm"].status) and found["c7x image"].status == "ok"
 
 
 def _dload_problem(found: Mapping[str, Check]) -> str | None:
@@ -257,7 +299,10 @@ def diagnose(machine: Machine | None = None) -> tuple[list[Check], list[Verdict]
     verdicts = []
     for mode in ("c7x_host", "c7x_vdsp", "c7x_dload"):
         reason = MODES[mode] or (_dload_problem(found) if mode == "c7x_dload" else _host_problem(found))
-        verdicts.append(Verdict(mode=mode, ready=reason is None, reason=reason))
+        if reason and mode != "c7x_dload" and _container_serves(found):
+            verdicts.append(Verdict(mode=mode, ready=True, reason=IN_A_CONTAINER))
+        else:
+            verdicts.append(Verdict(mode=mode, ready=reason is None, reason=reason))
     return checks, verdicts
 
 

@@ -208,6 +208,27 @@ def _checked(daemon: Daemon, name: str, found: dict[str, Any]) -> Image:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class EngineState:
+    """What ``--engine docker`` would find: the engine and the image, or the errors it would report."""
+
+    engine: str | C7xError
+    image: Image | C7xError
+
+
+def look(image: str | None = None, timeout: float = 10.0) -> EngineState:
+    """The state of the engine and of the image ``image`` (default: as ``find_image``), for ``c7x doctor``."""
+    try:
+        with connect(timeout) as daemon:
+            engine = f"{daemon.name} {daemon.version}, {daemon.architecture}{', rootless' if daemon.rootless else ''}"
+            try:
+                return EngineState(engine=engine, image=find_image(daemon, image))
+            except C7xError as error:
+                return EngineState(engine=engine, image=error)
+    except C7xError as error:
+        return EngineState(engine=error, image=error)
+
+
 _NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
 _NO_SOURCE = re.compile(r"bind source path does not exist: (?P<path>.+)|statfs (?P<statfs>.+): no such file", re.I)
 _NOT_SHARED = re.compile(r"mounts? denied|not shared", re.IGNORECASE)

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 import pytest
 
 from c7x.doctor import Check, Machine, diagnose, report, versions
+from c7x.engine.daemon import EngineState, Image
+from c7x.errors import EngineError, ImageError
 from c7x.version import __version__
+from tests.unit.fake_docker import FakeClient
+
+NO_ENGINE = EngineError("no container engine answers", hint="start it")
+NO_IMAGE = ImageError("there is no image c7x", hint="make images")
+OLD_IMAGE = ImageError("the image c7x has version 0.0.1", hint="make images")
+IMAGE = Image(name="c7x:1", id="sha256:1", version="1", architecture="amd64", size=1)
+DOCKER = "Docker 26.1, amd64"
 
 
 class Fake(Machine):
@@ -19,12 +28,18 @@ class Fake(Machine):
         broken: Sequence[str] = (),
         environ: dict[str, str] | None = None,
         folders: Sequence[str] = (),
+        state: EngineState | None = None,
     ) -> None:
+        super().__init__()
         self.programs = programs or {}
         self.packages = packages or {}
         self.broken = broken
         self.environ = environ or {}
         self.folders = folders
+        self.state = state or EngineState(engine=NO_ENGINE, image=NO_ENGINE)
+
+    def engine(self) -> EngineState:
+        return self.state
 
     def which(self, name: str) -> str | None:
         return f"/bin/{name}" if name in self.programs else None
@@ -119,6 +134,45 @@ def test_docker(answer: tuple[int, str], status: str, words: str) -> None:
     assert check.status == status
     assert words in f"{check.found} {check.hint}"
     assert report(machine)["ready"]
+
+
+@pytest.mark.parametrize(
+    ("state", "statuses", "words"),
+    [
+        (EngineState(engine=NO_ENGINE, image=NO_ENGINE), ("missing", "missing"), "start it"),
+        (EngineState(engine=DOCKER, image=NO_IMAGE), ("ok", "missing"), "make images"),
+        (EngineState(engine=DOCKER, image=OLD_IMAGE), ("ok", "broken"), "version 0.0.1"),
+        (EngineState(engine=DOCKER, image=IMAGE), ("ok", "ok"), "c7x:1, version 1, amd64"),
+    ],
+)
+def test_the_container_engine_and_the_image(state: EngineState, statuses: tuple[str, str], words: str) -> None:
+    checks = by_name(Fake(GCC, PACKAGES, state=state))
+    found = checks["container engine"], checks["c7x image"]
+    assert tuple(check.status for check in found) == statuses
+    assert words in " ".join(f"{check.found} {check.hint}" for check in found)
+    assert report(Fake(GCC, PACKAGES, state=state))["ready"]
+
+
+def test_a_machine_without_packages_is_ready_when_a_container_serves() -> None:
+    light = Fake({}, {"numpy": "2"}, state=EngineState(engine=DOCKER, image=IMAGE))
+    assert report(light)["modes"][0] == {"mode": "c7x_host", "ready": True, "reason": "in a container"}
+    assert not report(light)["modes"][2]["ready"]
+    # With the packages there, stages run here, and here is no compiler.
+    assert not report(Fake({}, PACKAGES, state=EngineState(engine=DOCKER, image=IMAGE)))["ready"]
+
+
+def test_the_engine_as_it_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = FakeClient()
+    monkeypatch.setattr("docker.APIClient", lambda **options: client)
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    state = Machine().engine()
+    assert state.engine == "Docker 26.1.5, amd64"
+    assert isinstance(state.image, Image)
+    missing = Machine("nothing").engine()
+    assert missing.engine == "Docker 26.1.5, amd64"
+    assert isinstance(missing.image, ImageError)
+    client.fails["version"] = OSError(111, "Connection refused")
+    assert isinstance(Machine().engine().image, EngineError)
 
 
 def test_ti_variables() -> None:
