@@ -246,6 +246,34 @@ def _interleaved_bytes(t: str, p: Array, memory: Array, c: Array, d: Array) -> t
     return (_store(memory, _interleave(c[:, 0::2], d[:, 0::2]), p),)
 
 
+def _shuffled(high: bool) -> Model:
+    def model(t: str, a: Array, b: Array) -> tuple[Array, ...]:
+        half = a.shape[1] // 2
+        parts = [x[:, half:] if high else x[:, :half] for x in (b, a)]
+        return (_interleave(*parts),)
+
+    return model
+
+
+def _gathered(t: str, p: Array, a: Array) -> tuple[Array, ...]:
+    out = np.zeros_like(a)
+    for row, flags in enumerate(p[:, : a.shape[1]]):
+        out[row, : flags.sum()] = a[row, flags]
+    return (out,)
+
+
+def _sorted_halves(descending: bool) -> Model:
+    def model(t: str, a: Array) -> tuple[Array, ...]:
+        halves = np.sort(a.reshape(a.shape[0], 2, -1), axis=2)
+        return ((halves[:, :, ::-1] if descending else halves).reshape(a.shape),)
+
+    return model
+
+
+def _sum(kind: str) -> Model:
+    return lambda t, a: (_wrapped(_exact(a).sum(axis=1, keepdims=True), kind),)
+
+
 MODELS: Mapping[str, Model] = {
     "__vstore_pred": lambda t, p, memory, v: (_store(memory, v, p),),
     "__select": _select,
@@ -313,6 +341,17 @@ MODELS: Mapping[str, Model] = {
     "__get_vector_element": _element,
     "__sort_asc": _lane(lambda a: np.sort(a, axis=1, kind="stable")),
     "__sort_desc": _lane(lambda a: np.sort(a, axis=1, kind="stable")[:, ::-1]),
+    "__deal_stride2": _lane(lambda a: np.concatenate([a[:, 0::2], a[:, 1::2]], axis=1)),
+    "__shuffle_stride2": _lane(lambda a: _interleave(a[:, : a.shape[1] // 2], a[:, a.shape[1] // 2 :])),
+    "__shuffle_stride2_low_low": _shuffled(False),
+    "__shuffle_stride2_high_high": _shuffled(True),
+    "__gather_set_bits": _gathered,
+    "__vhpackl_vvv": _lane(lambda a, b: np.concatenate([b[:, 0::2], a[:, 0::2]], axis=1)),
+    "__dual_sort_lo_asc_hi_asc": _sorted_halves(False),
+    "__dual_sort_lo_desc_hi_desc": _sorted_halves(True),
+    "__horizontal_add (signed)": _sum("long"),
+    "__horizontal_add (unsigned)": _sum("ulong"),
+    "__abs_diff": lambda t, a, b: (_wrapped(np.abs(_exact(a) - _exact(b)), t),),
     "__vload_dup": lambda t, memory: (_twice(memory),),
     "__vstore_packl": _packl,
     "__vstore_pred_packl": _pred_packl,

@@ -59,6 +59,8 @@ def _notices_row(row: Any) -> Callable[[Path, Path], bool]:
             core = row.core.split()[0]
             source = NATIVE / ("lookup.cpp" if core == "7100" else "table.cpp")
             return _ends_badly(build(source, folder / "program", core=core, include=include, flags=("-O0", "-w")))
+        if row.tested_by.endswith("::test_vectors"):
+            return _notices_vectors(include, folder)
         register = CORES[CORE][1]
         chosen = driver.cases([row], register, CORE)
         source = folder / "program.cpp"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from generate import BYTES, ELEMENTS, HALVES, Intrinsic
+from generate import BYTES, COMMON_TEST, ELEMENTS, HALVES, Intrinsic
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,8 @@ def cases(rows: Iterable[Intrinsic], width: int, core: str) -> tuple[Case, ...]:
     """Every row and element type, at the full width and at half of it where vectors are among the operands."""
     found: list[Case] = []
     for row in rows:
-        if row.group == "lookup" or (row.core and core not in row.core.split()):
+        # What lanes of a vector cannot show has a test of its own.
+        if row.tested_by != COMMON_TEST or (row.core and core not in row.core.split()):
             continue
         for element in row.elements():
             full = Case(row=row, element=element, width=width)

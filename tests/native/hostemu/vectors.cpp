@@ -171,6 +171,18 @@ static void scalable() {
   CHECK(same(c7x::as_uchar_vec(c7x::uint_vec(0x01010101u)), c7x::uchar_vec(1)));
 }
 
+/* Intrinsics whose operands differ in width, which the test of the table does not make. */
+static void narrow_operands() {
+  const int4 a(-300, 300, -5, 127);
+  const uchar4 eight(8);
+  CHECK(same(__saturate(a, eight), int4(-128, 127, -5, 127)));
+  CHECK(same(__saturate(a, uchar4(32)), a) && same(__saturate(a, uchar4(1)), int4(-1, 0, -1, 0)));
+  CHECK(same(__saturate_s2u(a, eight), uint4(0, 255, 0, 127)));
+  CHECK(same(__saturate_s2u(a, uchar4(1, 2, 3, 4)), uint4(0, 3, 0, 15)));
+  CHECK(same(__saturate_s2u(int4(-1, 2147483647, 0, 1), uchar4(32)), uint4(0, 2147483647, 0, 1)));
+  CHECK(same(__duplicate(2.5f), c7x::float_vec(2.5f)) && same(__duplicate(int8_t(-3)), c7x::char_vec(-3)));
+}
+
 int main() {
   constructors();
   accessors();
@@ -180,5 +192,6 @@ int main() {
   addresses();
   predicates();
   scalable();
+  narrow_operands();
   return failures != 0;
 }

@@ -21,6 +21,20 @@ inline vec<uint8_t, N> look_up(const vec<uint8_t, N>& index, const uint8_t* tabl
   return r;
 }
 
+/* Modulo 2^64. */
+template <class T, int N>
+inline int64_t sum_of_lanes(const vec<T, N>& v) {
+  uint64_t sum = 0;
+  for (int i = 0; i < N; ++i) sum += static_cast<uint64_t>(static_cast<int64_t>(v.s[i]));
+  return static_cast<int64_t>(sum);
+}
+
+/* A number of bits that a saturation takes. */
+inline int bits_of_range(const char* name, int bits) {
+  if (bits < 1 || bits > 32) die(name, "the number of bits is not from 1 to 32");
+  return bits;
+}
+
 /* The low `size` bytes of every lane, one after another. */
 template <class T, int N>
 inline void low_bytes(uint8_t* to, const vec<T, N>& v, int size) {

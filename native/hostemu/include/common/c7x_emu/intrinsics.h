@@ -1973,4 +1973,373 @@ inline c7x_emu::vec<uint32_t, 16> __lookup_read_uint(int set, const c7x_emu::vec
 }
 #endif
 
+/* __deal_stride2: The even lanes, then the odd ones. */
+template <int N>
+inline c7x_emu::vec<int8_t, N> __deal_stride2(const c7x_emu::vec<int8_t, N>& a) {
+  c7x_emu::vec<int8_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[i] = a.s[2 * i];
+    r.s[N / 2 + i] = a.s[2 * i + 1];
+  }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<uint8_t, N> __deal_stride2(const c7x_emu::vec<uint8_t, N>& a) {
+  c7x_emu::vec<uint8_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[i] = a.s[2 * i];
+    r.s[N / 2 + i] = a.s[2 * i + 1];
+  }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<int16_t, N> __deal_stride2(const c7x_emu::vec<int16_t, N>& a) {
+  c7x_emu::vec<int16_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[i] = a.s[2 * i];
+    r.s[N / 2 + i] = a.s[2 * i + 1];
+  }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<uint16_t, N> __deal_stride2(const c7x_emu::vec<uint16_t, N>& a) {
+  c7x_emu::vec<uint16_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[i] = a.s[2 * i];
+    r.s[N / 2 + i] = a.s[2 * i + 1];
+  }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<int32_t, N> __deal_stride2(const c7x_emu::vec<int32_t, N>& a) {
+  c7x_emu::vec<int32_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[i] = a.s[2 * i];
+    r.s[N / 2 + i] = a.s[2 * i + 1];
+  }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<uint32_t, N> __deal_stride2(const c7x_emu::vec<uint32_t, N>& a) {
+  c7x_emu::vec<uint32_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[i] = a.s[2 * i];
+    r.s[N / 2 + i] = a.s[2 * i + 1];
+  }
+  return r;
+}
+
+/* __shuffle_stride2: Lanes of the low and of the high half in turn; __deal_stride2 undoes it. */
+template <int N>
+inline c7x_emu::vec<int8_t, N> __shuffle_stride2(const c7x_emu::vec<int8_t, N>& a) {
+  c7x_emu::vec<int8_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[2 * i] = a.s[i];
+    r.s[2 * i + 1] = a.s[N / 2 + i];
+  }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<uint8_t, N> __shuffle_stride2(const c7x_emu::vec<uint8_t, N>& a) {
+  c7x_emu::vec<uint8_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[2 * i] = a.s[i];
+    r.s[2 * i + 1] = a.s[N / 2 + i];
+  }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<int16_t, N> __shuffle_stride2(const c7x_emu::vec<int16_t, N>& a) {
+  c7x_emu::vec<int16_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[2 * i] = a.s[i];
+    r.s[2 * i + 1] = a.s[N / 2 + i];
+  }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<uint16_t, N> __shuffle_stride2(const c7x_emu::vec<uint16_t, N>& a) {
+  c7x_emu::vec<uint16_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[2 * i] = a.s[i];
+    r.s[2 * i + 1] = a.s[N / 2 + i];
+  }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<int32_t, N> __shuffle_stride2(const c7x_emu::vec<int32_t, N>& a) {
+  c7x_emu::vec<int32_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[2 * i] = a.s[i];
+    r.s[2 * i + 1] = a.s[N / 2 + i];
+  }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<uint32_t, N> __shuffle_stride2(const c7x_emu::vec<uint32_t, N>& a) {
+  c7x_emu::vec<uint32_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[2 * i] = a.s[i];
+    r.s[2 * i + 1] = a.s[N / 2 + i];
+  }
+  return r;
+}
+
+/* __shuffle_stride2_low_low: Lanes of the low halves of b and a in turn. */
+template <int N>
+inline c7x_emu::vec<int8_t, N> __shuffle_stride2_low_low(const c7x_emu::vec<int8_t, N>& a, const typename c7x_emu::identity<c7x_emu::vec<int8_t, N>>::type& b) {
+  c7x_emu::vec<int8_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[2 * i] = b.s[i];
+    r.s[2 * i + 1] = a.s[i];
+  }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<uint8_t, N> __shuffle_stride2_low_low(const c7x_emu::vec<uint8_t, N>& a, const typename c7x_emu::identity<c7x_emu::vec<uint8_t, N>>::type& b) {
+  c7x_emu::vec<uint8_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[2 * i] = b.s[i];
+    r.s[2 * i + 1] = a.s[i];
+  }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<int16_t, N> __shuffle_stride2_low_low(const c7x_emu::vec<int16_t, N>& a, const typename c7x_emu::identity<c7x_emu::vec<int16_t, N>>::type& b) {
+  c7x_emu::vec<int16_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[2 * i] = b.s[i];
+    r.s[2 * i + 1] = a.s[i];
+  }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<uint16_t, N> __shuffle_stride2_low_low(const c7x_emu::vec<uint16_t, N>& a, const typename c7x_emu::identity<c7x_emu::vec<uint16_t, N>>::type& b) {
+  c7x_emu::vec<uint16_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[2 * i] = b.s[i];
+    r.s[2 * i + 1] = a.s[i];
+  }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<int32_t, N> __shuffle_stride2_low_low(const c7x_emu::vec<int32_t, N>& a, const typename c7x_emu::identity<c7x_emu::vec<int32_t, N>>::type& b) {
+  c7x_emu::vec<int32_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[2 * i] = b.s[i];
+    r.s[2 * i + 1] = a.s[i];
+  }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<uint32_t, N> __shuffle_stride2_low_low(const c7x_emu::vec<uint32_t, N>& a, const typename c7x_emu::identity<c7x_emu::vec<uint32_t, N>>::type& b) {
+  c7x_emu::vec<uint32_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[2 * i] = b.s[i];
+    r.s[2 * i + 1] = a.s[i];
+  }
+  return r;
+}
+
+/* __shuffle_stride2_high_high: Lanes of the high halves of b and a in turn. */
+template <int N>
+inline c7x_emu::vec<int8_t, N> __shuffle_stride2_high_high(const c7x_emu::vec<int8_t, N>& a, const typename c7x_emu::identity<c7x_emu::vec<int8_t, N>>::type& b) {
+  c7x_emu::vec<int8_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[2 * i] = b.s[N / 2 + i];
+    r.s[2 * i + 1] = a.s[N / 2 + i];
+  }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<uint8_t, N> __shuffle_stride2_high_high(const c7x_emu::vec<uint8_t, N>& a, const typename c7x_emu::identity<c7x_emu::vec<uint8_t, N>>::type& b) {
+  c7x_emu::vec<uint8_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[2 * i] = b.s[N / 2 + i];
+    r.s[2 * i + 1] = a.s[N / 2 + i];
+  }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<int16_t, N> __shuffle_stride2_high_high(const c7x_emu::vec<int16_t, N>& a, const typename c7x_emu::identity<c7x_emu::vec<int16_t, N>>::type& b) {
+  c7x_emu::vec<int16_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[2 * i] = b.s[N / 2 + i];
+    r.s[2 * i + 1] = a.s[N / 2 + i];
+  }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<uint16_t, N> __shuffle_stride2_high_high(const c7x_emu::vec<uint16_t, N>& a, const typename c7x_emu::identity<c7x_emu::vec<uint16_t, N>>::type& b) {
+  c7x_emu::vec<uint16_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[2 * i] = b.s[N / 2 + i];
+    r.s[2 * i + 1] = a.s[N / 2 + i];
+  }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<int32_t, N> __shuffle_stride2_high_high(const c7x_emu::vec<int32_t, N>& a, const typename c7x_emu::identity<c7x_emu::vec<int32_t, N>>::type& b) {
+  c7x_emu::vec<int32_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[2 * i] = b.s[N / 2 + i];
+    r.s[2 * i + 1] = a.s[N / 2 + i];
+  }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<uint32_t, N> __shuffle_stride2_high_high(const c7x_emu::vec<uint32_t, N>& a, const typename c7x_emu::identity<c7x_emu::vec<uint32_t, N>>::type& b) {
+  c7x_emu::vec<uint32_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[2 * i] = b.s[N / 2 + i];
+    r.s[2 * i + 1] = a.s[N / 2 + i];
+  }
+  return r;
+}
+
+/* __gather_set_bits: The bytes whose flag is set, moved together to the low end; zeros follow. */
+template <int N>
+inline c7x_emu::vec<int8_t, N> __gather_set_bits(const __vpred& a, const c7x_emu::vec<int8_t, N>& b) {
+  c7x_emu::vec<int8_t, N> r;
+  int taken = 0;
+  for (int i = 0; i < N; ++i)
+    if (a.m[i]) r.s[taken++] = b.s[i];
+  while (taken < N) r.s[taken++] = 0;
+  return r;
+}
+
+/* __vhpackl_vvv: Low half-words of the words of b, then of those of a. */
+template <int N>
+inline c7x_emu::vec<uint16_t, N> __vhpackl_vvv(const c7x_emu::vec<uint16_t, N>& a, const typename c7x_emu::identity<c7x_emu::vec<uint16_t, N>>::type& b) {
+  c7x_emu::vec<uint16_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[i] = b.s[2 * i];
+    r.s[N / 2 + i] = a.s[2 * i];
+  }
+  return r;
+}
+
+/* __dual_sort_lo_asc_hi_asc: The lanes of the low half in rising order, and those of the high half. */
+template <int N>
+inline c7x_emu::vec<int16_t, N> __dual_sort_lo_asc_hi_asc(const c7x_emu::vec<int16_t, N>& a) {
+  typedef int16_t T;
+  c7x_emu::vec<int16_t, N> r;
+  r = a;
+  for (int half = 0; half < N; half += N / 2)
+    for (int i = 1; i < N / 2; ++i)
+      for (int k = half + i; k > half && r.s[k] < r.s[k - 1]; --k) {
+        const T lane = r.s[k];
+        r.s[k] = r.s[k - 1];
+        r.s[k - 1] = lane;
+      }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<uint16_t, N> __dual_sort_lo_asc_hi_asc(const c7x_emu::vec<uint16_t, N>& a) {
+  typedef uint16_t T;
+  c7x_emu::vec<uint16_t, N> r;
+  r = a;
+  for (int half = 0; half < N; half += N / 2)
+    for (int i = 1; i < N / 2; ++i)
+      for (int k = half + i; k > half && r.s[k] < r.s[k - 1]; --k) {
+        const T lane = r.s[k];
+        r.s[k] = r.s[k - 1];
+        r.s[k - 1] = lane;
+      }
+  return r;
+}
+
+/* __dual_sort_lo_desc_hi_desc: The lanes of the low half in falling order, and those of the high half. */
+template <int N>
+inline c7x_emu::vec<int16_t, N> __dual_sort_lo_desc_hi_desc(const c7x_emu::vec<int16_t, N>& a) {
+  typedef int16_t T;
+  c7x_emu::vec<int16_t, N> r;
+  r = a;
+  for (int half = 0; half < N; half += N / 2)
+    for (int i = 1; i < N / 2; ++i)
+      for (int k = half + i; k > half && r.s[k] > r.s[k - 1]; --k) {
+        const T lane = r.s[k];
+        r.s[k] = r.s[k - 1];
+        r.s[k - 1] = lane;
+      }
+  return r;
+}
+template <int N>
+inline c7x_emu::vec<uint16_t, N> __dual_sort_lo_desc_hi_desc(const c7x_emu::vec<uint16_t, N>& a) {
+  typedef uint16_t T;
+  c7x_emu::vec<uint16_t, N> r;
+  r = a;
+  for (int half = 0; half < N; half += N / 2)
+    for (int i = 1; i < N / 2; ++i)
+      for (int k = half + i; k > half && r.s[k] > r.s[k - 1]; --k) {
+        const T lane = r.s[k];
+        r.s[k] = r.s[k - 1];
+        r.s[k - 1] = lane;
+      }
+  return r;
+}
+
+/* __horizontal_add (signed): Sum of all lanes, in 64 bits; wraps. */
+template <int N>
+inline int64_t __horizontal_add(const c7x_emu::vec<int32_t, N>& a) { return c7x_emu::sum_of_lanes(a); }
+template <int N>
+inline int64_t __horizontal_add(const c7x_emu::vec<int64_t, N>& a) { return c7x_emu::sum_of_lanes(a); }
+
+/* __horizontal_add (unsigned): Sum of all lanes, in 64 bits; wraps. */
+template <int N>
+inline uint64_t __horizontal_add(const c7x_emu::vec<uint32_t, N>& a) { return static_cast<uint64_t>(c7x_emu::sum_of_lanes(a)); }
+template <int N>
+inline uint64_t __horizontal_add(const c7x_emu::vec<uint64_t, N>& a) { return static_cast<uint64_t>(c7x_emu::sum_of_lanes(a)); }
+
+/* __abs_diff: Distance of a and b. */
+inline uint8_t __abs_diff(uint8_t a, uint8_t b) { typedef uint8_t T; return static_cast<T>(a > b ? a - b : b - a); }
+template <int N>
+inline c7x_emu::vec<uint8_t, N> __abs_diff(const c7x_emu::vec<uint8_t, N>& a, const typename c7x_emu::identity<c7x_emu::vec<uint8_t, N>>::type& b) {
+  c7x_emu::vec<uint8_t, N> r;
+  for (int i = 0; i < N; ++i) r.s[i] = __abs_diff(uint8_t(a.s[i]), uint8_t(b.s[i]));
+  return r;
+}
+inline uint16_t __abs_diff(uint16_t a, uint16_t b) { typedef uint16_t T; return static_cast<T>(a > b ? a - b : b - a); }
+template <int N>
+inline c7x_emu::vec<uint16_t, N> __abs_diff(const c7x_emu::vec<uint16_t, N>& a, const typename c7x_emu::identity<c7x_emu::vec<uint16_t, N>>::type& b) {
+  c7x_emu::vec<uint16_t, N> r;
+  for (int i = 0; i < N; ++i) r.s[i] = __abs_diff(uint16_t(a.s[i]), uint16_t(b.s[i]));
+  return r;
+}
+inline uint32_t __abs_diff(uint32_t a, uint32_t b) { typedef uint32_t T; return static_cast<T>(a > b ? a - b : b - a); }
+template <int N>
+inline c7x_emu::vec<uint32_t, N> __abs_diff(const c7x_emu::vec<uint32_t, N>& a, const typename c7x_emu::identity<c7x_emu::vec<uint32_t, N>>::type& b) {
+  c7x_emu::vec<uint32_t, N> r;
+  for (int i = 0; i < N; ++i) r.s[i] = __abs_diff(uint32_t(a.s[i]), uint32_t(b.s[i]));
+  return r;
+}
+
+/* __saturate: a, brought into the range of a signed integer of b bits; ends the program when b is not from 1 to 32. */
+template <int N>
+inline c7x_emu::vec<int32_t, N> __saturate(const c7x_emu::vec<int32_t, N>& a, const typename c7x_emu::identity<c7x_emu::vec<uint8_t, N>>::type& bits) {
+  c7x_emu::vec<int32_t, N> r;
+  for (int i = 0; i < N; ++i) {
+    const int64_t high = (int64_t(1) << (c7x_emu::bits_of_range("__saturate", bits.s[i]) - 1)) - 1, lane = a.s[i];
+    r.s[i] = static_cast<int32_t>(lane > high ? high : lane < -high - 1 ? -high - 1 : lane);
+  }
+  return r;
+}
+
+/* __saturate_s2u: a, brought into the range of an unsigned integer of b bits; ends the program when b is not from 1 to 32. */
+template <int N>
+inline c7x_emu::vec<uint32_t, N> __saturate_s2u(const c7x_emu::vec<int32_t, N>& a, const typename c7x_emu::identity<c7x_emu::vec<uint8_t, N>>::type& bits) {
+  c7x_emu::vec<uint32_t, N> r;
+  for (int i = 0; i < N; ++i) {
+    const int64_t high = (int64_t(1) << c7x_emu::bits_of_range("__saturate_s2u", bits.s[i])) - 1, lane = a.s[i];
+    r.s[i] = static_cast<uint32_t>(lane > high ? high : lane < 0 ? 0 : lane);
+  }
+  return r;
+}
+
+/* __duplicate: A vector of the register's width with the scalar in every lane. */
+template <class T>
+inline c7x_emu::vec<T, __C7X_VEC_SIZE_BYTES__ / static_cast<int>(sizeof(T))> __duplicate(T x) {
+  return c7x_emu::vec<T, __C7X_VEC_SIZE_BYTES__ / static_cast<int>(sizeof(T))>(x);
+}
+
 #endif
