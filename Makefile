@@ -14,6 +14,8 @@ PYTEST_ARGS ?=
 # Test files that run at the same time.
 TEST_JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 BENCH_ARGS ?=
+# The documentation's tools, apart from everything else.
+DOCS_VENV ?= $(BUILD)/docs-venv
 # Of each fuzz target, two of which run at the same time.
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= protocol elf client weights tensorfile
@@ -29,9 +31,10 @@ BIN := $(VENV)/bin
 # The stamp's name changes with the locks, the project's metadata and the folder an editable install points to.
 INSTALL_ID := $(shell (pwd; cat requirements/dev.lock requirements/torch.txt pyproject.toml) | cksum | cut -d' ' -f1)
 STAMP := $(VENV)/.installed-$(INSTALL_ID)
+DOCS_STAMP := $(DOCS_VENV)/.installed-$(shell cksum <requirements/docs.lock | cut -d' ' -f1)
 PYTEST := $(BIN)/python -m pytest $(PYTEST_ARGS)
 
-.PHONY: help venv demo test test-unit test-integration test-native test-slow test-all weights lint fmt typecheck bench wheel \
+.PHONY: help venv demo test test-unit test-integration test-native test-slow test-docs test-all docs weights lint fmt typecheck bench wheel \
 	fuzz quantized-table wheel-inference lock clean tools engine base images \
 	bench-images sbom reproducible apt-lock test-container test-container-slow
 
@@ -82,9 +85,21 @@ test-integration: weights ## Tests that compile and run C
 	$(PYTEST) -n $(TEST_JOBS) --dist loadfile -m "not slow" tests/integration
 
 test-slow: weights ## The tests that `make test` leaves out
-	$(PYTEST) -n $(TEST_JOBS) --dist loadfile -m slow tests/integration || test $$? -eq 5
+	$(PYTEST) -n $(TEST_JOBS) --dist loadfile -m slow tests/integration tests/docs || test $$? -eq 5
 
-test-all: test test-slow ## All tests
+test-docs: weights $(DOCS_STAMP) ## Run the commands and the code of the documentation, page by page
+	DOCS_VENV=$(DOCS_VENV) $(PYTEST) -n $(TEST_JOBS) -m "not slow" tests/docs
+
+test-all: test test-docs test-slow ## All tests
+
+$(DOCS_STAMP): requirements/docs.lock | tools
+	@$(PYTHON) -m venv --clear $(DOCS_VENV)
+	@$(DOCS_VENV)/bin/python -m pip install -qq --disable-pip-version-check --require-hashes --no-deps -r requirements/docs.lock
+	@touch $@
+
+# MkDocs counts no warnings when it is told to be quiet.
+docs: $(DOCS_STAMP) ## Build the documentation's site into build/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --site-dir $(abspath $(BUILD))/site
 
 fuzz: ## Fuzz every target for FUZZ_SECONDS (60) from the committed corpus; needs clang
 	@printf 'int main(void) { return 0; }' | clang -fsanitize=address,undefined -x c - -o /dev/null 2>/dev/null || \
@@ -163,6 +178,7 @@ lock: $(STAMP) ## Write the lock files anew from pyproject.toml
 	$(BUILD)/lock/bin/python -m pip install --quiet "pip-tools>=7.5"
 	CUSTOM_COMPILE_COMMAND="make lock" $(BUILD)/lock/bin/pip-compile --upgrade --extra compile \
 		-o requirements/compile.lock pyproject.toml
+	CUSTOM_COMPILE_COMMAND="make lock" $(BUILD)/lock/bin/pip-compile --upgrade -o requirements/docs.lock requirements/docs.in
 	CUSTOM_COMPILE_COMMAND="make lock" $(BUILD)/lock/bin/pip-compile --upgrade --extra compile --extra dev \
 		-c requirements/compile.lock -o requirements/dev.lock pyproject.toml
 	CUSTOM_COMPILE_COMMAND="make lock" $(BUILD)/lock/bin/pip-compile --upgrade --extra run \
