@@ -131,7 +131,7 @@ class Staging:
         tile: output channels of one call of the kernel, the last one may have fewer; 0 unless in tiles.
         channels: all output channels; 0 unless in tiles.
         l2_bytes: what the call takes of L2, every block rounded up to 128.
-        reason: why not everything is copied at once, as a sentence; empty when it is.
+        reason: why not everything is copied at once, as a phrase; empty when it is.
     """
 
     staged: Staged

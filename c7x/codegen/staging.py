@@ -89,7 +89,7 @@ def plan_staging(operands: Operands, budget: int) -> Staging:
     front = guard + align(data, L2_ALIGNMENT)
     room = budget - front
     if room < 0:
-        reason = f"the input of {data} bytes and its guard of {guard} do not fit {budget} bytes of L2"
+        reason = f"{data} bytes of input and {guard} of guard, room for {budget}"
         return Staging(staged="nothing", reason=reason)
     copied = Staging(staged="input", guard_bytes=guard, input_bytes=data, l2_bytes=front)
     if align(weights, L2_ALIGNMENT) <= room:
@@ -99,12 +99,12 @@ def plan_staging(operands: Operands, budget: int) -> Staging:
             weight_bytes=weights,
             l2_bytes=front + align(weights, L2_ALIGNMENT),
         )
-    reason = f"the weights of {weights} bytes do not fit the {room} bytes of L2 beside the input"
+    reason = f"{weights} bytes of weights, room for {room} beside the input"
     channels = operands.weight_shape[0]
     channel_bytes = weights // channels
     largest = room // L2_ALIGNMENT * L2_ALIGNMENT // channel_bytes // TILE_MULTIPLE * TILE_MULTIPLE
     if not operands.can_slice or largest == 0:
-        why = f"not even those of {TILE_MULTIPLE} output channels" if operands.can_slice else "and it takes no tiles"
+        why = f"not even for {TILE_MULTIPLE} output channels" if operands.can_slice else "and the kernel takes no tiles"
         return dataclasses.replace(copied, reason=f"{reason}, {why}")
     tile = align(-(-channels // -(-channels // largest)), TILE_MULTIPLE)
     return dataclasses.replace(

@@ -73,9 +73,9 @@ def test_rule_at_its_edges(budget: int, kind: str, tile: int, calls: int, used: 
 def test_only_what_can_be_sliced_is_tiled() -> None:
     plan = plan_staging(replace(CONV, can_slice=False), FRONT + 40000)
     assert (plan.staged, plan.weight_bytes, plan.tile) == ("input", 0, 0)
-    assert "takes no tiles" in plan.reason
-    assert "32 output channels" in plan_staging(CONV, FRONT + 128).reason
-    assert "do not fit 100 bytes" in plan_staging(CONV, 100).reason
+    assert "40000 beside the input, and the kernel takes no tiles" in plan.reason
+    assert "room for 128 beside the input, not even for 32 output channels" in plan_staging(CONV, FRONT + 128).reason
+    assert plan_staging(CONV, 100).reason == "12544 bytes of input and 128 of guard, room for 100"
 
 
 def test_the_last_tile_may_be_smaller() -> None:
