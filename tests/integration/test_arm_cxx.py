@@ -51,7 +51,9 @@ def test_headers_as_c(tmp_path: Path) -> None:
 
 def test_cmake_install(tmp_path: Path) -> None:
     call(["cmake", "--install", str(arm_build()), "--prefix", str(tmp_path)])
-    assert (tmp_path / "include" / "c7x_runtime.h").is_file()
+    (tmp_path / "user.cc").write_text("#include <c7x_runtime.h>\nint main() { return c7x::kMaxOutputs != 64; }\n")
+    # With what was installed, and nothing else.
+    call(["g++", "-std=c++14", f"-I{tmp_path / 'include'}", "-fsyntax-only", str(tmp_path / "user.cc")])
     libraries = [path.name for path in tmp_path.rglob("libc7x_arm_runtime.so*")]
     assert sorted(libraries) == ["libc7x_arm_runtime.so", "libc7x_arm_runtime.so.1", "libc7x_arm_runtime.so.1.0.0"]
     assert len(list(tmp_path.rglob("c7x_arm_runtime.pc"))) == 1
