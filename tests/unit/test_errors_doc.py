@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from c7x.errors import EXIT_INTERRUPTED, C7xError, error_classes
+from c7x.run.protocol import Status
 
-PAGE = (Path(__file__).parents[2] / "docs" / "errors.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
 ROWS = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in PAGE.splitlines() if line.startswith("| `")]
 
 
@@ -30,6 +32,24 @@ def test_exit_codes_are_distinct_and_leave_the_reserved_ones_alone() -> None:
     assert len(set(codes)) == len(codes)
     assert 0 not in codes
     assert max(codes) < 126
+
+
+def _code_rows() -> dict[str, int]:
+    """Names of the DSP's and the library's codes, each with a cause and a cure."""
+    rows = re.findall(r"^\| (-?\d+) \| `((?:ERR|C7X)_\w+)` \| (.{10,}) \| (.{10,}) \|$", PAGE, re.MULTILINE)
+    return {name: int(code) for code, name, _, _ in rows}
+
+
+def test_every_status_of_the_dsp_is_listed() -> None:
+    found = {name: code for name, code in _code_rows().items() if name.startswith("ERR_")}
+    assert found == {status.name: status.value for status in Status if status != Status.SUCCESS}
+
+
+def test_every_code_of_the_library_is_listed() -> None:
+    header = (ROOT / "native" / "arm" / "include" / "c7x_client.h").read_text(encoding="utf-8")
+    codes = re.findall(r"(C7X_CLIENT_ERR_\w+) = (\d+)", header)
+    found = {name: code for name, code in _code_rows().items() if name.startswith("C7X_")}
+    assert found == {name: int(code) for name, code in codes}
 
 
 def test_interrupt_is_listed() -> None:
