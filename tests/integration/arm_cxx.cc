@@ -118,6 +118,29 @@ void CreateInput(const char* path) {
   CHECK(Throws([&] { second.Run(a); }));  // it belonged to the first
 }
 
+void Lifetimes(const char* path) {
+  c7x::Module module = c7x::Module::Load(path);
+  std::string printed;
+  module.SetPrintf([](const char* text, size_t size, void* user) { static_cast<std::string*>(user)->append(text, size); },
+                   &printed);
+  Input x({4}, 1), y({4}, 10);
+  c7x::OutputTensor first = module.Run(&x.dl);
+  CHECK(printed.find("inputs: 1") != std::string::npos);
+  // Nothing but the next Run touches them: no new input, no failed call, no move, no question.
+  const int64_t shape[] = {1000};
+  CHECK(module.CreateInput(shape, 1, kFloat) != nullptr);
+  CHECK(Throws([&] { module.Run(static_cast<const DLTensor*>(nullptr)); }));
+  module.SetTimeout(60000);
+  c7x::Module moved = std::move(module);
+  for (int i = 0; i < 4; ++i) CHECK(Floats(first)[i] == x.data[static_cast<size_t>(i)]);
+  c7x::OutputTensor second = moved.Run(&y.dl);
+  CHECK(second.dl.data == first.dl.data && Floats(first)[0] == 10);  // the first result's memory is the second's now
+  moved.SetPrintf(nullptr, nullptr);
+  printed.clear();
+  moved.Run(&x.dl);
+  CHECK(printed.empty());
+}
+
 void Repeated(const char* path) {
   c7x::Module module = c7x::Module::Load(path);
   Input x({16}, 0.5f);
@@ -163,6 +186,7 @@ int main(int argc, char** argv) {
   Inference(argv[1]);
   Reference(argv[2]);
   CreateInput(argv[1]);
+  Lifetimes(argv[1]);
   Repeated(argv[1]);
   FunctionsAndMoves(argv[1]);
   std::puts("ok");
