@@ -141,15 +141,16 @@ def accuracy_tables(result: Mapping[str, Any]) -> list[Table | Text]:
     rows = []
     for row in result["layers"]:
         if row["node"] is None:
-            verdict, figures = Text(row["note"], style="dim"), ("", "", "")
+            verdict, figures = Text(row["note"], style="dim"), ("", "", "", "")
         else:
             verdict = Text("ok", style="green") if row["passed"] else Text("BAD", style="bold red")
-            figures = (_decibels(row), _number(row["cosine"], "{:.6f}"), _number(row["max_abs"], "{:.3g}"))
+            own = (_decibels(row), _number(row["cosine"], "{:.6f}"), _number(row["max_abs"], "{:.3g}"))
+            figures = (*own, _decibels(row["chained"]))
         cells = [row["index"], row["buffer"], _operators(row), _where(row), *figures]
         if quantized:
             cells.append(_decibels(row["float"]) if row["float"] is not None else "")
         rows.append((*cells, verdict))
-    columns = ["", "layer", "operators", "source", "SQNR", "cosine", "max error"]
+    columns = ["", "layer", "operators", "source", "SQNR", "cosine", "max error", "SQNR in chain"]
     against = f"the {result['dtype']} model simulated in PyTorch" if quantized else "PyTorch"
     parts: list[Table | Text] = [
         Text(f"every layer against {against}:", style="bold"),

@@ -127,6 +127,18 @@ def choose_order(possible: Sequence[Order], layer: Layer, inherited: Order | Non
     return known if known in possible else possible[0]
 
 
+def in_buffer_order(value: np.ndarray, like: np.ndarray, order: Order) -> np.ndarray:
+    """The inverse of ``in_node_order``: a node's value as the buffer ``like`` holds it, whose padding is kept."""
+    axes = channels_last(value.shape)
+    if order == "as PyTorch" or axes is None:
+        if like.size != value.size:
+            padded = like.copy()
+            padded[tuple(slice(n) for n in value.shape)] = value
+            return padded
+        return value.reshape(like.shape)
+    return value.transpose(axes).reshape(like.shape)
+
+
 def in_node_order(array: np.ndarray, node_shape: Sequence[int], order: Order) -> np.ndarray:
     """A buffer's value in the node's shape and order."""
     axes = channels_last(node_shape)

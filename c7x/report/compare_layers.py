@@ -1,14 +1,15 @@
 """``c7x compare --layers``: what each layer computes against what PyTorch computes there.
 
 The build runs as a debug artefact (``c7x.report.dump``), PyTorch runs the exported graph node by node, and both are
-brought together by the names of buffers and nodes (``c7x.report.align``). Layers run one after the other on what the
-ones before gave, so an error shows from the layer that makes it onwards: the first bad layer is where to look.
+brought together by the names of buffers and nodes (``c7x.report.align``). The artefact runs twice: in a chain, each
+layer on what the ones before it gave, as on a board; and each layer by itself, on what PyTorch gives it. The second is
+what a layer is judged by, so that an error shows where it is made and rounding does not add up.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,16 @@ from typing import Any
 import numpy as np
 
 from c7x.errors import CheckFailed
-from c7x.report.align import Match, Order, choose_order, in_node_order, match_buffer, orders, unfinished
+from c7x.report.align import (
+    Match,
+    Order,
+    choose_order,
+    in_buffer_order,
+    in_node_order,
+    match_buffer,
+    orders,
+    unfinished,
+)
 from c7x.report.compare import (
     QUANTIZED_SQNR_DB,
     Metrics,
@@ -25,8 +35,8 @@ from c7x.report.compare import (
     explain,
     quantized_tolerance,
 )
-from c7x.report.dump import run_dumped
-from c7x.report.layer_reference import LayerReference, Wanted
+from c7x.report.dump import debug_artefact
+from c7x.report.layer_reference import LayerReference, Wanted, to_real
 from c7x.report.layers import Layer, Tensor, read_layers
 from c7x.reporter import SILENT, Reporter
 from c7x.run.tensors import check_inputs, load_inputs, read_specs
@@ -37,7 +47,7 @@ ACCURACY = "accuracy.json"
 _STEP = "a step on the way to a node"
 _NO_NODE = "no node of the exported graph has this value"
 _OTHER_SHAPE = "its shape is not that of the node"
-_OTHER_SCALE = "its integers are none that PyTorch computes"
+_OTHER_SCALE = "it is of another dtype than the node"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +57,9 @@ class LayerComparison:
     Attributes:
         node: the node it was compared with; None when there is none, and ``note`` says why.
         order: how its elements lie in memory.
-        metrics: against PyTorch, for a quantised model against the simulation of the integers.
-        float_metrics: of a quantised model, against the float model; None where the node is not in it.
+        metrics: of the layer by itself, against PyTorch; of a quantised model against the simulation of the integers.
+        chained: the same of the layer in the chain.
+        to_float: of a quantised model, in the chain, against the float model; None where the node is not in it.
         passed: whether it is close enough; None without a node.
         note: why it was not compared, or why it is not close enough; None otherwise.
     """
@@ -58,7 +69,8 @@ class LayerComparison:
     node: str | None = None
     order: Order | None = None
     metrics: Metrics | None = None
-    float_metrics: Metrics | None = None
+    chained: Metrics | None = None
+    to_float: Metrics | None = None
     passed: bool | None = None
     note: str | None = None
 
@@ -73,7 +85,8 @@ class LayerComparison:
             "passed": self.passed,
             "note": self.note,
             **_metrics_to_json(self.metrics),
-            "float": None if self.float_metrics is None else _metrics_to_json(self.float_metrics),
+            "chained": None if self.chained is None else _metrics_to_json(self.chained),
+            "float": None if self.to_float is None else _metrics_to_json(self.to_float),
         }
 
 
@@ -119,10 +132,13 @@ def compare_layers_stage(
     with ws.stage("compare", inputs=files) as stage:
         specs, _ = read_specs(ws)
         arrays = check_inputs(specs, load_inputs(ws, specs, inputs))
-        results = run_dumped(ws, layers, arrays, reporter=reporter)
         reporter.progress("running the exported graph in PyTorch, node by node")
-        reference = LayerReference(ws, dtype)
-        comparisons = compare_layers(layers, results, reference, arrays, dtype=dtype, tolerance=tolerance)
+        targets = find_targets(layers, LayerReference(ws, dtype), arrays)
+        with debug_artefact(ws, layers, reporter=reporter) as artefact:
+            reporter.progress("running the layers in a chain, and each by itself")
+            chain = artefact.run(arrays)
+            alone = artefact.run(arrays, replacements(targets, chain))
+        comparisons = compare_layers(targets, chain, alone, dtype=dtype, tolerance=tolerance)
         bad = next((c for c in comparisons if c.passed is False), None)
         result = {
             "dtype": dtype,
@@ -150,35 +166,35 @@ def _failed(bad: LayerComparison, result: dict[str, Any], dtype: str | None) -> 
     return error
 
 
-def compare_layers(
-    layers: Sequence[Layer],
-    results: Sequence[Sequence[np.ndarray]],
-    reference: LayerReference,
-    inputs: Sequence[np.ndarray],
-    *,
-    dtype: str | None,
-    tolerance: Tolerance | None,
-) -> list[LayerComparison]:
-    """Every output of every layer against its node, in call order."""
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """An output of a layer with what it should be: ``wanted`` lies in ``order`` in its buffer. Where it cannot be
+    compared both are None and ``note`` says why."""
+
+    layer: Layer
+    tensor: Tensor
+    node: str | None = None
+    wanted: Wanted | None = None
+    order: Order | None = None
+    note: str | None = None
+
+
+def find_targets(
+    layers: Sequence[Layer], reference: LayerReference, inputs: Sequence[np.ndarray]
+) -> list[list[Target]]:
+    """For every output of every layer what PyTorch gives there."""
     matches = _matches(layers, reference)
-    wanted = reference.values(inputs, {(m.node, m.element) for m in matches.values() if m is not None})
+    values = reference.values(inputs, {(m.node, m.element) for m in matches.values() if m is not None})
     written: dict[str, Order | None] = {}
     found = []
-    for layer, arrays in zip(layers, results, strict=True):
+    for layer in layers:
         inherited = next((written[t.buffer] for t in layer.inputs if t.buffer in written), None)
-        for tensor, array in zip(layer.outputs, arrays, strict=True):
-            match = matches[layer.index, tensor.buffer]
-            comparison = LayerComparison(layer=layer, buffer=tensor.buffer)
-            if match is None:
-                written[tensor.buffer] = inherited
-                found.append(replace(comparison, note=_STEP if layer.nodes else _NO_NODE))
-                continue
-            value = wanted.get((match.node, match.element))
-            order = None
-            if value is not None:
-                order = choose_order(orders(value.value.shape, tensor.shape), layer, inherited, back=match.back)
-            written[tensor.buffer] = order or inherited
-            found.append(_compared(comparison, tensor, array, match, value, order, dtype=dtype, tolerance=tolerance))
+        targets = []
+        for tensor in layer.outputs:
+            target = _target(layer, tensor, matches[layer.index, tensor.buffer], values, inherited)
+            written[tensor.buffer] = target.order or inherited
+            targets.append(target)
+        found.append(targets)
     return found
 
 
@@ -197,36 +213,87 @@ def _matches(layers: Sequence[Layer], reference: LayerReference) -> dict[tuple[i
     return found
 
 
-def _compared(
-    comparison: LayerComparison,
+def _target(
+    layer: Layer,
     tensor: Tensor,
-    array: np.ndarray,
-    match: Match,
-    wanted: Wanted | None,
-    order: Order | None,
+    match: Match | None,
+    values: Mapping[tuple[str, int], Wanted],
+    inherited: Order | None,
+) -> Target:
+    target = Target(layer=layer, tensor=tensor)
+    if match is None:
+        return replace(target, note=_STEP if layer.nodes else _NO_NODE)
+    wanted = values.get((match.node, match.element))
+    if wanted is None:
+        return replace(target, note=_NO_NODE)
+    order = choose_order(orders(wanted.raw.shape, tensor.shape), layer, inherited, back=match.back)
+    if order is None:
+        return replace(target, note=_OTHER_SHAPE)
+    if np.dtype(tensor.dtype) != wanted.raw.dtype:
+        return replace(target, note=_OTHER_SCALE)
+    return replace(target, node=match.node, wanted=wanted, order=order)
+
+
+def replacements(
+    targets: Sequence[Sequence[Target]], results: Sequence[Sequence[np.ndarray]]
+) -> list[list[np.ndarray | None]]:
+    """PyTorch's values as the buffers hold them; None where there are none."""
+    return [
+        [
+            None if t.wanted is None or t.order is None else in_buffer_order(t.wanted.raw, array, t.order)
+            for t, array in zip(each, arrays, strict=True)
+        ]
+        for each, arrays in zip(targets, results, strict=True)
+    ]
+
+
+def compare_layers(
+    targets: Sequence[Sequence[Target]],
+    chain: Sequence[Sequence[np.ndarray]],
+    alone: Sequence[Sequence[np.ndarray]],
     *,
     dtype: str | None,
     tolerance: Tolerance | None,
+) -> list[LayerComparison]:
+    """Every output of every layer against its target, in call order.
+
+    Args:
+        targets: from ``find_targets``.
+        chain, alone: what the layers gave in the chain, and each by itself.
+        dtype: of a quantised model.
+        tolerance: what passes; None for the default.
+    """
+    return [
+        _compared(target, in_chain, by_itself, dtype=dtype, tolerance=tolerance)
+        for each, results, own in zip(targets, chain, alone, strict=True)
+        for target, in_chain, by_itself in zip(each, results, own, strict=True)
+    ]
+
+
+def _compared(
+    target: Target, in_chain: np.ndarray, by_itself: np.ndarray, *, dtype: str | None, tolerance: Tolerance | None
 ) -> LayerComparison:
-    if wanted is None:
-        return replace(comparison, note=_NO_NODE)
-    if order is None:
-        return replace(comparison, note=_OTHER_SHAPE)
-    if wanted.scale is not None and array.dtype.kind == "i":
-        array = ((array.astype(np.int64) - (wanted.zero_point or 0)) * wanted.scale).astype(np.float32)
-    elif array.dtype.kind != wanted.value.dtype.kind:
-        return replace(comparison, note=_OTHER_SCALE)
-    value = in_node_order(array, wanted.value.shape, order)
-    metrics = compare_arrays(value, wanted.value)
+    comparison = LayerComparison(layer=target.layer, buffer=target.tensor.buffer, note=target.note)
+    wanted, order = target.wanted, target.order
+    if wanted is None or order is None:
+        return comparison
+
+    def value(array: np.ndarray) -> np.ndarray:
+        found = in_node_order(array, wanted.raw.shape, order)
+        return found if wanted.scale is None else to_real(found, wanted.scale, wanted.zero_point or 0)
+
+    result, chained = value(by_itself), value(in_chain)
+    metrics = compare_arrays(result, wanted.value)
     limit = tolerance or _default_tolerance(wanted, dtype)
-    passed = limit.accepts(value, wanted.value, metrics)
-    exact = wanted.exact if wanted.exact is not None and wanted.exact.shape == value.shape else None
+    passed = limit.accepts(result, wanted.value, metrics)
+    exact = wanted.exact if wanted.exact is not None and wanted.exact.shape == chained.shape else None
     return replace(
         comparison,
-        node=match.node,
+        node=target.node,
         order=order,
         metrics=metrics,
-        float_metrics=None if exact is None else compare_arrays(value, exact),
+        chained=compare_arrays(chained, wanted.value),
+        to_float=None if exact is None else compare_arrays(chained, exact),
         passed=passed,
         note=None if passed else explain(wanted.value, metrics, limit),
     )

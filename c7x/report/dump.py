@@ -1,4 +1,5 @@
-"""A debug artefact of a build: lib0.c as it is, plus a line after every call that writes its outputs to a file.
+"""A debug artefact of a build: lib0.c as it is, plus a line after every call that writes its outputs to a file, and on
+demand puts other values in their place for the calls that follow.
 
 It is built in a temporary folder and runs on this machine whatever the build is for, since all modes compile the same
 lib0.c; a lib0.c or weights.bin changed by hand is used as it lies there.
@@ -9,7 +10,9 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,20 +29,27 @@ if TYPE_CHECKING:
 _ENTRY = re.compile(r"^int32_t cg_main\([^;{]*\{$", re.MULTILINE)
 _END = "  return status;\n}"
 
+#: The second file, where there is one, holds for every output a byte, and where that is 1 the bytes to go on with.
 _DUMP = """\
 #include <stdio.h>
 
-static int32_t cg_dump(const void *data, size_t bytes) {{
-  static FILE *file = NULL;
-  if (file == NULL) file = fopen("{path}", "wb");
-  return file == NULL || fwrite(data, 1, bytes, file) != bytes || fflush(file) != 0 ? -1 : 0;
+static int32_t cg_dump(void *data, size_t bytes) {{
+  static FILE *file = NULL, *replacement = NULL;
+  if (file == NULL) {{
+    file = fopen("{path}", "wb");
+    replacement = fopen("{replacement}", "rb");
+  }}
+  if (file == NULL || fwrite(data, 1, bytes, file) != bytes || fflush(file) != 0) return -1;
+  if (replacement != NULL && fgetc(replacement) == 1 && fread(data, 1, bytes, replacement) != bytes) return -1;
+  return 0;
 }}
 
 """
 
 
-def instrumented(lib0: str, layers: Sequence[Layer], path: Path) -> str:
-    """The text of lib0.c with every layer's outputs appended to ``path`` behind its call.
+def instrumented(lib0: str, layers: Sequence[Layer], path: Path, replacement: Path) -> str:
+    """The text of lib0.c with every layer's outputs appended to ``path`` behind its call, and replaced by what
+    ``replacement`` holds, if there is such a file.
 
     Raises:
         FormatError: ``cg_main`` is not as codegen wrote it: the comments that head the calls are gone.
@@ -47,7 +57,7 @@ def instrumented(lib0: str, layers: Sequence[Layer], path: Path) -> str:
     entry = _ENTRY.search(lib0)
     if entry is None:
         raise _edited("there is no cg_main in it")
-    parts = [lib0[: entry.start()], _DUMP.format(path=_c_text(path)), entry[0]]
+    parts = [lib0[: entry.start()], _DUMP.format(path=_c_text(path), replacement=_c_text(replacement)), entry[0]]
     position = entry.end()
     for layer in layers:
         start = lib0.find(f"\n  /* {layer.index}: ", position)
@@ -80,25 +90,63 @@ def _edited(fact: str) -> FormatError:
     )
 
 
-def run_dumped(
-    ws: Workspace, layers: Sequence[Layer], inputs: Sequence[np.ndarray], *, reporter: Reporter = SILENT
-) -> list[list[np.ndarray]]:
-    """Build and run the debug artefact; the outputs of every layer, in their dtypes and shapes.
+@dataclass(frozen=True, kw_only=True)
+class DebugArtefact:
+    """A ``cg_dsp`` that shows what its layers give; made by ``debug_artefact``."""
+
+    layers: Sequence[Layer]
+    folder: Path
+    reporter: Reporter = SILENT
+
+    @property
+    def dumped(self) -> Path:
+        return self.folder / "layers.bin"
+
+    @property
+    def replacement(self) -> Path:
+        return self.folder / "replacement.bin"
+
+    def run(
+        self, inputs: Sequence[np.ndarray], replacements: Sequence[Sequence[np.ndarray | None]] | None = None
+    ) -> list[list[np.ndarray]]:
+        """What every output of every layer is, in its dtype and shape.
+
+        Args:
+            inputs: of the model.
+            replacements: for every output of every layer what the layers after it find there instead, in its dtype and
+                shape; None leaves it as it is.
+
+        Raises:
+            RunError, CrashError: the model failed.
+            FormatError: lib0.c and memory.json do not belong together.
+        """
+        self.replacement.unlink(missing_ok=True)
+        if replacements is not None:
+            parts = [value for each in replacements for value in each if value is None or value.nbytes]
+            self.replacement.write_bytes(b"".join(b"\0" if v is None else b"\1" + v.tobytes() for v in parts))
+        run_host(self.folder, inputs, reporter=self.reporter)
+        return _split(self.dumped.read_bytes() if self.dumped.is_file() else b"", self.layers)
+
+
+@contextmanager
+def debug_artefact(ws: Workspace, layers: Sequence[Layer], *, reporter: Reporter = SILENT) -> Iterator[DebugArtefact]:
+    """Build the debug artefact in a temporary folder, which lives as long as the block.
 
     Raises:
-        FormatError: lib0.c or weights.bin does not fit.
+        FormatError: lib0.c cannot be made to show its layers.
         ToolError: the compiler is missing or failed.
-        RunError, CrashError: the model failed.
     """
     with tempfile.TemporaryDirectory(prefix="c7x-layers-") as name:
         folder = Path(name).resolve()
-        sources, build, dumped = folder / "sources", folder / "build", folder / "layers.bin"
+        sources, build = folder / "sources", folder / "build"
         sources.mkdir()
         build.mkdir()
+        artefact = DebugArtefact(layers=layers, folder=build, reporter=reporter)
         for path in [*sorted(ws.root.glob("*.h")), ws.require("devc.c")]:
             (sources / path.name).symlink_to(path.resolve())
         text = ws.require("lib0.c").read_text(encoding="utf-8")
-        (sources / "lib0.c").write_text(instrumented(text, layers, dumped), encoding="utf-8")
+        shown = instrumented(text, layers, artefact.dumped, artefact.replacement)
+        (sources / "lib0.c").write_text(shown, encoding="utf-8")
         options = _build_options(ws)
         compiler = find_compiler((os.environ.get("CXX") or "g++") if options.hostemu else None, reporter=reporter)
         reporter.progress("building with every layer's output written to a file")
@@ -113,8 +161,7 @@ def run_dumped(
         for needed in ("weights.bin", "io.json"):
             if ws.has(needed):
                 (build / needed).symlink_to(ws.path(needed).resolve())
-        run_host(build, inputs, reporter=reporter)
-        return _split(dumped.read_bytes() if dumped.is_file() else b"", layers)
+        yield artefact
 
 
 def _build_options(ws: Workspace) -> BuildOptions:

@@ -34,11 +34,13 @@ class Wanted:
 
     Attributes:
         value: real numbers where it was quantised, else as it is.
+        raw: as PyTorch has it: integers where it was quantised.
         scale, zero_point: of a quantised value, to make real numbers of the layer's integers; None for others.
         exact: the same tensor in the float model, None where there is none.
     """
 
     value: np.ndarray
+    raw: np.ndarray
     scale: float | None = None
     zero_point: int | None = None
     exact: np.ndarray | None = None
@@ -117,14 +119,16 @@ class LayerReference:
         found = {}
         for node, element in wanted:
             each = given.get(node, ())
-            value = each[element] if element < len(each) else None
-            if value is None:
+            raw = each[element] if element < len(each) else None
+            if raw is None:
                 continue
             scale, zero_point = self._parameters(node)
-            if scale is not None:
-                value = _real(value, scale, zero_point or 0)
             found[node, element] = Wanted(
-                value=value, scale=scale, zero_point=zero_point, exact=floats.get(node) if element == 0 else None
+                value=raw if scale is None else to_real(raw, scale, zero_point or 0),
+                raw=raw,
+                scale=scale,
+                zero_point=zero_point,
+                exact=floats.get(node) if element == 0 else None,
             )
         return found
 
@@ -171,6 +175,6 @@ def _with_batch_norm(node: fx.Node, kept: Collection[str]) -> fx.Node:
     return node
 
 
-def _real(value: np.ndarray, scale: float, zero_point: int) -> np.ndarray:
+def to_real(value: np.ndarray, scale: float, zero_point: int) -> np.ndarray:
     """Integers as the real numbers they stand for."""
     return ((value.astype(np.int64) - zero_point) * scale).astype(np.float32)

@@ -57,7 +57,7 @@ LAYERS = [
 
 
 def test_a_line_behind_every_call() -> None:
-    text = instrumented(LIB0, LAYERS, Path('/tmp/a "b"/layers.bin'))
+    text = instrumented(LIB0, LAYERS, Path('/tmp/a "b"/layers.bin'), Path("/tmp/r"))
     assert text.index("cg_dump(a + 128, 16)") < text.index("/* 1: add")
     assert text.index("cg_dump(outputs[0], 8)") > text.index("/* 1: add")
     assert text.index("cg_dump(outputs[0], 8)") < text.index("  return status;\n}")
@@ -69,7 +69,7 @@ def test_a_line_behind_every_call() -> None:
 
 def test_an_empty_output_has_no_line() -> None:
     empty = layer(0, Tensor(buffer="a", dtype="float32", shape=(0,), bytes=0, place="arena", offset=0))
-    assert "cg_dump(a" not in instrumented(LIB0, [empty, LAYERS[1]], Path("/x"))
+    assert "cg_dump(a" not in instrumented(LIB0, [empty, LAYERS[1]], Path("/x"), Path("/r"))
 
 
 @pytest.mark.parametrize(
@@ -83,5 +83,5 @@ def test_an_empty_output_has_no_line() -> None:
 )
 def test_edited_beyond_the_kernels(text: str, words: str) -> None:
     with pytest.raises(FormatError, match=words) as caught:
-        instrumented(text, LAYERS, Path("/x"))
+        instrumented(text, LAYERS, Path("/x"), Path("/r"))
     assert "c7x codegen" in str(caught.value.hint)
