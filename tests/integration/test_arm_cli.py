@@ -18,7 +18,7 @@ import pytest
 from c7x.errors import RunError
 from c7x.run import vdsp
 from c7x.run.board import LocalMachine, run_module
-from tests.integration.arm_harness import arm_build, module, run
+from tests.integration.arm_harness import ROOT, arm_build, module, run
 
 X = np.arange(6, dtype=np.float32)
 
@@ -205,6 +205,16 @@ def test_session(cli: Cli) -> None:
     fields = answers[1][0]
     assert set(fields) == {"status", "cycles", "num_outputs", "outputs", "output_size"}
     assert session(cli, b"")[1] == 0  # the end of the input ends it as well
+
+
+def test_request_of_the_documentation(cli: Cli) -> None:
+    page = (ROOT / "docs" / "arm-client.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r'^\{"op": "infer".*\}$', page, re.MULTILINE)
+    payload = np.arange(3 * 224 * 224, dtype=np.float32).tobytes()
+    answers, code = session(cli, line.encode() + b"\n" + payload)
+    assert code == 0
+    assert answers[1][0]["outputs"][0]["shape"] == [1, 3, 224, 224]
+    assert answers[1][1] == payload
 
 
 def test_session_survives_bad_requests(cli: Cli) -> None:

@@ -65,7 +65,8 @@ def test_cross_built_under_qemu(tmp_path: Path) -> None:
     qemu = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
     if qemu is None or shutil.which("aarch64-linux-gnu-g++") is None:
         pytest.skip("needs g++-aarch64-linux-gnu and qemu-user-static")
-    build = arm_build(f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'native' / 'cmake' / 'aarch64-linux-gnu.cmake'}")
+    toolchain = ROOT / "native" / "cmake" / "aarch64-linux-gnu.cmake"
+    build = arm_build(f"-DCMAKE_TOOLCHAIN_FILE={toolchain}", "-DC7X_ARM_TESTS=ON")
     emulated = [qemu, "-L", "/usr/aarch64-linux-gnu", "-E", f"LD_LIBRARY_PATH={build}"]
     compile_program("aarch64-linux-gnu-g++", build, tmp_path / "program", "-O2")
     (tmp_path / "x.bin").write_bytes(bytes(16))
@@ -77,3 +78,5 @@ def test_cross_built_under_qemu(tmp_path: Path) -> None:
         assert "PING successful!" in call([*compute, "ping"], env=variables)
         out = call([*compute, "run", "-m", str(module()), "-i", str(tmp_path / "x.bin")], env=variables)
         assert '"status": "ok"' in out
+    # The board's side of the library, against a kernel of the test's own.
+    call([*emulated, str(build / "tests" / "test_rpmsg")], env={**os.environ, "TMPDIR": str(tmp_path)})
