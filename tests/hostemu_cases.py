@@ -109,6 +109,16 @@ def _vector(rng: np.random.Generator, kind: str, lanes: int, position: int, *, o
     return out
 
 
+def _words(rng: np.random.Generator, position: int, *, bits: int) -> Array:
+    """Operands of C6000 intrinsics, without sign: edges of words, half-words and bytes, small numbers, random ones."""
+    edges = [0, 1, 0x7FFF, 0x8000, 0x80007FFF, 0x7FFF8000, 0x80008000, 0xFF0180FE, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF]
+    words = [edges[(3 * position + i) % len(edges)] for i in range(ROWS // 2)]
+    words += rng.integers(0, 34, ROWS // 4).tolist()
+    words += rng.integers(0, 1 << 32, ROWS - len(words)).tolist()
+    high = rng.integers(0, 1 << 32, ROWS).tolist() if bits == 64 else [0] * ROWS
+    return np.asarray([word + (upper << 32) for word, upper in zip(words, high, strict=True)], np.uint64)
+
+
 def operands(case: Any) -> list[Array]:
     """What to feed a case of driver.py: deterministic, from its name."""
     seed = [*case.row.key.encode(), *case.element.encode(), case.width]
@@ -123,6 +133,8 @@ def operands(case: Any) -> list[Array]:
             found.append(bits)
         elif kind == "memory":
             found.append(_vector(rng, element, size // DTYPES[element].itemsize, position, ordered=False))
+        elif kind == "scalar" and case.row.group == generate.C6X:
+            found.append(_words(rng, position, bits=8 * DTYPES[element].itemsize))
         elif kind == "scalar" and case.row.name == "__get_vector_element":
             found.append(np.arange(ROWS) % lanes)
         elif kind == "scalar" and element == "ulong":

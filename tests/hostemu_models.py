@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.hostemu_c6x_models import C6X_MODELS, C6X_WIDE, IntModel
+
 Array = NDArray[Any]
 Model = Callable[..., tuple[Array, ...]]
 
@@ -274,7 +276,18 @@ def _sum(kind: str) -> Model:
     return lambda t, a: (_wrapped(_exact(a).sum(axis=1, keepdims=True), kind),)
 
 
+def _words(function: IntModel, bits: int) -> Model:
+    """Of unsigned integers, to one of ``bits`` bits."""
+
+    def model(t: str, *operands: Array) -> tuple[Array, ...]:
+        rows = zip(*(operand.tolist() for operand in operands), strict=True)
+        return (np.asarray([[function(*row) % (1 << bits)] for row in rows], np.uint64),)
+
+    return model
+
+
 MODELS: Mapping[str, Model] = {
+    **{name: _words(function, 64 if name in C6X_WIDE else 32) for name, function in C6X_MODELS.items()},
     "__vstore_pred": lambda t, p, memory, v: (_store(memory, v, p),),
     "__select": _select,
     "__cmp_lt_pred": _compare(np.less),

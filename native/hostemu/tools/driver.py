@@ -63,6 +63,7 @@ def cases(rows: Iterable[Intrinsic], width: int, core: str) -> tuple[Case, ...]:
 
 _HEAD = """
 #include <c7x.h>
+#include <c6x_migration.h>
 #include <vector>
 
 static std::vector<char> input;

@@ -1,6 +1,6 @@
-"""Write what follows from ``intrinsics.toml``: the header and the reference page.
+"""Write what follows from ``intrinsics.toml``: the headers and the reference page.
 
-python native/hostemu/tools/generate.py            # writes both
+python native/hostemu/tools/generate.py            # writes them
 python native/hostemu/tools/generate.py --check    # exit code 1 when one of them is out of date
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "intrinsics.toml"
 HEADER = ROOT / "include" / "common" / "c7x_emu" / "intrinsics.h"
+C6X_HEADER = ROOT / "include" / "common" / "c7x_emu" / "c6x.h"
 REFERENCE = ROOT.parent.parent / "docs" / "hostemu-reference.md"
 
 #: C++ types of elements, by the names of the vector types.
@@ -40,7 +41,9 @@ HALVES: Mapping[str, str] = {
     "short": "char", "ushort": "uchar", "int": "short", "uint": "ushort", "long": "int", "ulong": "uint",
 }  # fmt: skip
 
-FORMS = ("lane", "compare", "body", "raw")
+FORMS = ("lane", "compare", "body", "scalar", "raw")
+#: The group of rows that have a header of their own.
+C6X = "c6x"
 EVIDENCE = ("documented", "inferred", "assumed")
 #: Of rows without `tested_by`: the driver runs them on random and edge lanes.
 COMMON_TEST = "tests/integration/test_hostemu.py::test_intrinsics"
@@ -225,10 +228,21 @@ def _body_function(row: Intrinsic, t: str) -> list[str]:
     return lines
 
 
+def _scalar_function(row: Intrinsic) -> list[str]:
+    names = "abc"[: len(row.args)]
+    kinds = [ELEMENTS[word.removeprefix("scalar ")] for word in row.args]
+    parameters = ", ".join(f"{kind} {name}" for kind, name in zip(kinds, names, strict=True))
+    result = ELEMENTS[row.result.removeprefix("scalar ")]
+    using = "  using namespace c7x_emu::c6x;"
+    return [f"inline {result} {row.name}({parameters}) {{", using, f"  return {row.code};", "}"]
+
+
 def definitions(row: Intrinsic) -> str:
     """The C++ of one row."""
     if row.form == "raw":
         lines = row.code.splitlines()
+    elif row.form == "scalar":
+        lines = _scalar_function(row)
     else:
         make = _body_function if row.form == "body" else _lane_functions
         lines = [line for t in row.elements() for line in make(row, t)]
@@ -238,15 +252,25 @@ def definitions(row: Intrinsic) -> str:
     return "\n".join(lines)
 
 
-def header(table: Table) -> str:
-    """The text of ``intrinsics.h``."""
+def _header(guard: str, includes: Sequence[str], rows: Sequence[Intrinsic]) -> str:
     parts = [
         "/* Written by tools/generate.py from intrinsics.toml; change that. */",
-        "#ifndef C7X_EMU_INTRINSICS_H\n#define C7X_EMU_INTRINSICS_H",
-        '#include "bytes.h"\n#include "lookup.h"',
+        f"#ifndef {guard}\n#define {guard}",
+        "\n".join(f'#include "{name}"' for name in includes),
     ]
-    parts += [f"/* {row.key}: {row.summary} */\n{definitions(row)}" for row in table.rows]
+    parts += [f"/* {row.key}: {row.summary} */\n{definitions(row)}" for row in rows]
     return "\n\n".join([*parts, "#endif\n"])
+
+
+def header(table: Table) -> str:
+    """The text of ``intrinsics.h``."""
+    rows = [row for row in table.rows if row.group != C6X]
+    return _header("C7X_EMU_INTRINSICS_H", ("bytes.h", "lookup.h"), rows)
+
+
+def c6x_header(table: Table) -> str:
+    """The text of ``c6x.h``."""
+    return _header("C7X_EMU_C6X_H", ("c6x_words.h",), [row for row in table.rows if row.group == C6X])
 
 
 # --------------------------------------------------------------------------------------------------------- reference
@@ -318,7 +342,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 when a file is out of date")
     options = parser.parse_args(arguments)
     table = load()
-    outputs = {HEADER: header(table), REFERENCE: reference(table)}
+    outputs = {HEADER: header(table), C6X_HEADER: c6x_header(table), REFERENCE: reference(table)}
     stale = [p for p, text in outputs.items() if not p.is_file() or p.read_text(encoding="utf-8") != text]
     if options.check:
         for path in stale:
