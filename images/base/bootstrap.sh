@@ -6,14 +6,17 @@
 #
 # Takes root for mmdebstrap; a foreign architecture takes qemu (images/engine.sh sets it up). The archive stays in
 # $C7X_CACHE/images, under a name made from this recipe, and is only loaded the next time; --fresh makes it anew. Equal
-# packages give an equal image id, on every machine and in every engine. What went in is listed beside the archive.
+# packages give an equal image id, on every machine and in every engine (ENGINE=podman loads it there). What went in is
+# listed beside the archive.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 release=bookworm
 # 2026-01-01. Newer files get this date, so that the day of the build does not show.
 export SOURCE_DATE_EPOCH=1767225600
-engine=${C7X_ENGINE:-docker}
+engine=${ENGINE:-docker}
+# buildah and podman share their images.
+[[ $engine != buildah ]] || engine=podman
 arch=$(dpkg --print-architecture)
 fresh=
 for argument in "$@"; do
@@ -69,7 +72,9 @@ bootstrap() {
   }
   python3 images/base/archive.py --rootfs "$work/root.tar" --arch "$arch" --tag "$tag" \
     --created "$SOURCE_DATE_EPOCH" -o "$work/base.tar" >/dev/null
-  LC_ALL=C sort "$work/packages" >"${archive%.tar}.packages"
+  LC_ALL=C sort "$work/packages" >"$work/packages.sorted"
+  rm -f "$cache/base-$release-$arch-"*
+  mv "$work/packages.sorted" "${archive%.tar}.packages"
   mv "$work/base.tar" "$archive"
 }
 

@@ -15,10 +15,10 @@ from c7x.version import __version__
 from tests.container.engine import HARDENED, ROOT, call, run_image, text
 from tests.integration.commands import c7x
 
-IMAGES = ("c7x", "c7x-aarch64", "c7x-board", "c7x-dev")
+IMAGES = [pytest.param(name, marks=pytest.mark.needs(name)) for name in ("c7x", "c7x-aarch64", "c7x-board", "c7x-dev")]
 #: What shows that an image's software loads.
 SMOKE = {
-    "c7x": ("c7x", "doctor"),
+    "c7x": ("python", "-c", "import torch, tvm, torchao, c7x; print(c7x.__file__)"),
     "c7x-aarch64": ("zig", "version"),
     "c7x-board": ("python3", "-c", "import numpy, tvm.contrib.c7x; print(numpy.__version__)"),
     "c7x-dev": ("python", "-c", "import torch, tvm, pytest, hypothesis, onnxruntime, sklearn; print('ok')"),
@@ -44,7 +44,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.needs(*IMAGES)
 @pytest.mark.parametrize("image", IMAGES)
 @pytest.mark.parametrize("user", ["1234:1234", "65534:65534"])
 def test_software_loads_as_anybody_on_a_read_only_root_without_network(image: str, user: str) -> None:
@@ -53,7 +52,6 @@ def test_software_loads_as_anybody_on_a_read_only_root_without_network(image: st
     assert text(run_image(image, *SMOKE[image], options=HARDENED, user=user)).strip()
 
 
-@pytest.mark.needs(*IMAGES)
 @pytest.mark.parametrize("image", IMAGES)
 def test_labels_say_what_is_inside(image: str) -> None:
     found = json.loads(text(call(["docker", "image", "inspect", image])))[0]
@@ -61,7 +59,7 @@ def test_labels_say_what_is_inside(image: str) -> None:
     assert labels["org.opencontainers.image.title"] == image
     assert labels["org.opencontainers.image.version"] == __version__
     assert labels["org.opencontainers.image.licenses"] == "Apache-2.0"
-    assert re.fullmatch(r"[0-9a-f]{40}", labels["org.opencontainers.image.revision"])
+    assert re.fullmatch(r"[0-9a-f]{40}|unknown", labels["org.opencontainers.image.revision"])
     assert found["Config"]["User"] == "1000:1000"
     assert found["Architecture"] == ("arm64" if image == "c7x-board" else "amd64")
 
@@ -128,11 +126,12 @@ def test_a_model_that_is_not_mounted_gets_the_option_that_mounts_it() -> None:
 @pytest.mark.parametrize(("name", "code"), [("TERM", 128 + signal.SIGTERM), ("INT", 130)])
 def test_signals_reach_the_program(name: str, code: int) -> None:
     words = ["bash", "-c", f"trap 'exit {code}' {name}; echo ready; while :; do sleep 0.1; done"]
-    running = subprocess.Popen(["docker", "run", "--rm", "-i", "c7x", *words], stdout=subprocess.PIPE, text=True)
-    assert running.stdout is not None
-    assert running.stdout.readline() == "ready\n"
-    running.send_signal(getattr(signal, f"SIG{name}"))
-    assert running.wait(60) == code
+    command = ["docker", "run", "--rm", "-i", "c7x", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "ready\n"
+        running.send_signal(getattr(signal, f"SIG{name}"))
+        assert running.wait(60) == code
 
 
 @pytest.mark.needs("c7x")
