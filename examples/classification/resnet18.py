@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from examples.detection.networks import IMAGE
+from examples.detection.trained import IMAGE
 
 output_names = ["logits"]
 

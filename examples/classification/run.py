@@ -19,7 +19,7 @@ from c7x.errors import C7xError, DependencyError
 from c7x.tensorfile import write_tensors
 from examples import common
 from examples.classification import digits, resnet18
-from examples.detection.networks import IMAGE
+from examples.detection.trained import IMAGE
 
 HERE = Path(__file__).resolve().parent
 NETWORKS = {"digits": digits, "resnet18": resnet18}

@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from examples.detection.networks import make, samples
+from examples.detection.trained import make, samples
 
 output_names = ["offsets", "probabilities"]
 

