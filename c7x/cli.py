@@ -238,9 +238,16 @@ TidlArtifacts = Annotated[
 ]
 QuantizeScale = Annotated[
     str | None,
-    typer.Option("--quantize-scale", metavar="RULE", help="minmax, or pow2: all scales are powers of two."),
+    typer.Option("--quantize-scale", metavar="RULE", help="mse, minmax, or pow2: all scales are powers of two."),
 ]
-Asymmetric = Annotated[bool, typer.Option("--asymmetric", help="Zero points for int8 activations.")]
+Asymmetric = Annotated[
+    bool | None,
+    typer.Option(
+        "--asymmetric/--symmetric",
+        help="Zero points for int8 activations where they pay, or none: MMALIB then pads without a copy.",
+        show_default="asymmetric",
+    ),
+]
 Calibrate = Annotated[
     Path | None,
     typer.Option("--calibrate", metavar="FILE", help="Calibration data: .npz with an array for each input."),
@@ -336,7 +343,7 @@ def compile(  # noqa: A001 - the command is called so
         str | None, typer.Option("--quantize", metavar="TYPE", help="int8 or int16; default: float32.")
     ] = None,
     quantize_scale: QuantizeScale = None,
-    asymmetric: Asymmetric = False,
+    asymmetric: Asymmetric = None,
     calibrate: Calibrate = None,
     calibrate_random: CalibrateRandom = None,
     keep_float: KeepFloat = None,
@@ -410,7 +417,7 @@ def quantize(
     output: Output = Path("build"),
     dtype: Annotated[str, typer.Option("--dtype", metavar="TYPE", help="int8 or int16.")] = "int8",
     quantize_scale: QuantizeScale = None,
-    asymmetric: Asymmetric = False,
+    asymmetric: Asymmetric = None,
     calibrate: Calibrate = None,
     calibrate_random: CalibrateRandom = None,
     keep_float: KeepFloat = None,
@@ -445,7 +452,7 @@ def quantize(
 
 def _quantize_options(
     scale: str | None,
-    asymmetric: bool,
+    asymmetric: bool | None,
     calibrate: Path | None,
     calibrate_random: int | None,
     keep_float: list[str] | None,
@@ -453,7 +460,7 @@ def _quantize_options(
     """The options of the quantize stage as JSON values."""
     return {
         "quantize_scale": scale,
-        "asymmetric": asymmetric or None,
+        "asymmetric": asymmetric,
         "calibrate": str(calibrate) if calibrate else None,
         "calibrate_random": calibrate_random,
         "keep_float": keep_float or None,

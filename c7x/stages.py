@@ -208,7 +208,7 @@ def check_quantize(options: Options) -> None:
     """Whether the options of the quantize stage make sense, also when it is not asked for (UsageError)."""
     dtype = options.get("quantize")
     if dtype is None:
-        given = [name for name in _QUANTIZE_ONLY if options.get(name) not in (None, 0, [], ())]
+        given = [name for name in _QUANTIZE_ONLY if options.get(name) or options.get(name) is False]
         if given:
             flag = f"--{'symmetric' if options[given[0]] is False else given[0].replace('_', '-')}"
             raise UsageError(f"{flag} has no meaning without --quantize", hint=f"add --quantize int8, or drop {flag}")

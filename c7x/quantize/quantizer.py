@@ -83,7 +83,9 @@ class C7xMMAQuantizer(Quantizer):
         symmetric_activations: False gives int8 activations a zero point.
         bias_int32: biases of convolutions and linear layers become int32 in the graph, in units of
             scale(data) * scale(weight); default: for int8. An int16 model's biases can need more than 32 bits.
-        scale: ``"minmax"``, or ``"pow2"`` to round every scale up to a power of two.
+        scale: how an int8 activation's range is chosen (weights and int16 keep the whole of theirs): ``"mse"`` for the
+            smallest square error on the calibration data, ``"minmax"`` for the whole range, ``"pow2"`` for scales that
+            are powers of two, weights' too.
         keep_float: operators by name (``"add"``, ``"softmax"``) that stay float.
 
     Raises:
@@ -96,14 +98,14 @@ class C7xMMAQuantizer(Quantizer):
         symmetric_activations: bool = True,
         *,
         bias_int32: bool | None = None,
-        scale: Literal["minmax", "pow2"] = "minmax",
+        scale: Literal["mse", "minmax", "pow2"] = "mse",
         keep_float: Collection[str] = (),
     ) -> None:
         super().__init__()
         if dtype not in _DTYPES:
             raise ValueError(f"C7xMMAQuantizer: dtype is {dtype!r}, and the MMA multiplies int8 and int16 only")
-        if scale not in ("minmax", "pow2"):
-            raise ValueError(f"C7xMMAQuantizer: scale is {scale!r}, not 'minmax' or 'pow2'")
+        if scale not in ("mse", "minmax", "pow2"):
+            raise ValueError(f"C7xMMAQuantizer: scale is {scale!r}, not 'mse', 'minmax' or 'pow2'")
         if dtype == "int16" and not symmetric_activations:
             warnings.warn(
                 "int16 kernels have no zero points: activations are quantised symmetrically all the same", stacklevel=2
@@ -121,7 +123,7 @@ class C7xMMAQuantizer(Quantizer):
             quant_min=limits.min,
             quant_max=limits.max,
             qscheme=torch.per_tensor_symmetric if symmetric_activations else torch.per_tensor_affine,
-            observer_or_fake_quant_ctr=ActivationObserver.with_args(pow2=pow2),
+            observer_or_fake_quant_ctr=ActivationObserver.with_args(rule=scale),
         )
         self._weights = {
             axis: QuantizationSpec(

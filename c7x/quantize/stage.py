@@ -37,6 +37,7 @@ from c7x.quantize.calibrate import (
     random_samples,
     source_samples,
 )
+from c7x.quantize.correction import correct_biases
 from c7x.quantize.measure import QUANTIZE, Noise, measure
 from c7x.quantize.observers import ActivationObserver
 from c7x.quantize.quantizer import C7xMMAQuantizer, quantized_operators
@@ -85,8 +86,11 @@ def quantize_program(
     activations = _activations(prepared)
     _check_ranges(activations, reporter)
     reporter.progress("converting")
-    with quiet(), torch.no_grad():
-        converted = convert_pt2e(copy.deepcopy(prepared))
+    with deterministic(), quiet():
+        corrected = copy.deepcopy(prepared)
+        if quantizer.dtype == "int8":
+            correct_biases(corrected, runs[:MEASURED_SAMPLES])
+        converted = convert_pt2e(corrected)
         _rename_weights(prepared, converted)
         _drop_unused(converted)
     reporter.progress("measuring the noise of each layer")
@@ -349,8 +353,8 @@ def quantize_stage(
     ws: Workspace,
     *,
     dtype: str = "int8",
-    scale: Literal["minmax", "pow2"] = "minmax",
-    symmetric: bool = True,
+    scale: Literal["mse", "minmax", "pow2"] = "mse",
+    symmetric: bool | None = None,
     keep_float: Collection[str] = (),
     calibrate: Path | None = None,
     calibrate_random: int = 0,
@@ -361,8 +365,9 @@ def quantize_stage(
 
     Args:
         dtype: ``int8`` or ``int16``.
-        scale: ``minmax``, or ``pow2`` for scales that are powers of two.
-        symmetric: False gives int8 activations a zero point.
+        scale: ``mse``, ``minmax`` or ``pow2``, see ``C7xMMAQuantizer``.
+        symmetric: False gives activations a zero point where it pays, which int16 cannot have; None means False for
+            int8 and True for int16.
         keep_float: operators that stay float, by name.
         calibrate: a file of samples (``calibrate.file_samples``); comes before ``source``.
         calibrate_random: that many random samples when there is nothing better; 0 refuses.
@@ -377,12 +382,13 @@ def quantize_stage(
         fit. ModelError: calibration_inputs() fails, or the model gives NaN. UnsupportedError: nothing to quantise.
     """
     start = time.perf_counter()
+    symmetric = dtype == "int16" if symmetric is None else symmetric
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             quantizer = C7xMMAQuantizer(dtype, symmetric, scale=scale, keep_float=keep_float)
     except ValueError as error:
-        raise UsageError(str(error), hint="--quantize int8 or int16; --quantize-scale minmax or pow2") from error
+        raise UsageError(str(error), hint="--quantize int8 or int16; --quantize-scale mse, minmax or pow2") from error
     if quantizer.symmetric_activations != symmetric:
         reporter.warn("int16 kernels have no zero points: activations are quantized symmetrically, not as asked")
     with ws.stage("quantize", inputs=["model.pt2", *([calibrate] if calibrate else [])]) as run:

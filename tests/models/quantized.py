@@ -39,7 +39,7 @@ def quantize_model(
     made: Made,
     dtype: str = "int8",
     *,
-    scale: str = "minmax",
+    scale: str = "mse",
     symmetric: bool = True,
     bias_int32: bool | None = None,
     keep_float: Collection[str] = (),

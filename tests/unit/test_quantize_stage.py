@@ -116,7 +116,7 @@ def test_files_and_figures(tmp_path: Path) -> None:
 
     program, facts = load_program(ws.path("model.int8.pt2"))
     assert facts["names"]["inputs"] == ["image", "gain"]
-    assert facts["quantize"] == {"dtype": "int8", "scale": "minmax"}
+    assert facts["quantize"] == {"dtype": "int8", "scale": "mse"}
     inputs = [torch.from_numpy(np.load(ws.path(f"inputs/input_{i}.npy"))) for i in range(2)]
     assert np.array_equal(program.module()(*inputs)[0].numpy(), simulation)
     # Float weights that integers replace are gone.
@@ -124,6 +124,21 @@ def test_files_and_figures(tmp_path: Path) -> None:
     traces = [n.meta.get("stack_trace") or "" for n in program.graph.nodes]
     assert any('"model.py"' in trace for trace in traces)
     assert not any(str(tmp_path) in trace for trace in traces)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "symmetric", "zero_points"), [("int8", None, True), ("int8", True, False), ("int16", None, False)]
+)
+def test_zero_points_by_default_for_int8(tmp_path: Path, dtype: str, symmetric: bool | None, zero_points: bool) -> None:
+    ws, source = exported(tmp_path)
+    heard = Heard()
+    quantize_stage(ws, source=source, dtype=dtype, symmetric=symmetric, reporter=heard)
+    report = json.loads(ws.path("quantize.json").read_text())
+    found = {item["name"]: item["zero_point"] for item in report["activations"]}
+    assert (found["relu"] == -128) == zero_points
+    assert zero_points or not any(found.values())
+    assert report["symmetric_activations"] == (not zero_points)
+    assert not any("symmetric" in text for text in heard.warnings)
 
 
 def test_same_bytes_every_time(tmp_path: Path) -> None:

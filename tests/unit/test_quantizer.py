@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -372,20 +373,75 @@ def test_powers_of_two() -> None:
 
 
 def test_scales_of_activations() -> None:
-    assert activation(-1.0, 0.5) == (pytest.approx(1 / 127.5), 0)
-    assert activation(-1.0, 0.5, pow2=True) == (2.0**-6, 0)
+    assert activation(-1.0, 0.5, rule="minmax") == (pytest.approx(1 / 127.5), 0)
     assert activation(0.0, 0.0) == (2.0**-7, 0)
     # int16 has room to spare, and takes twice the range.
     assert activation(-1.0, 0.5, dtype=torch.int16) == (pytest.approx(2 / 32767.5), 0)
     assert activation(1e-6, dtype=torch.int16)[0] == pytest.approx(2e-6 / 32767.5)
+    assert activation(-1.0, 0.5, dtype=torch.int16, rule="pow2") == (2.0**-13, 0)
 
 
-@pytest.mark.parametrize("pow2", [False, True])
-def test_zero_points(pow2: bool) -> None:
-    scale, zero = activation(-0.3, 2.0, qscheme=torch.per_tensor_affine, pow2=pow2)
+def square_error(values: Tensor, scale: float, zero: int) -> float:
+    integers = torch.clamp(torch.round(values / scale) + zero, -128, 127)
+    return float(((integers - zero) * scale - values).double().square().sum())
+
+
+@pytest.mark.parametrize("shape", ["normal", "rectified", "heavy", "shifted"])
+@pytest.mark.parametrize("qscheme", [torch.per_tensor_symmetric, torch.per_tensor_affine])
+def test_the_range_of_the_smallest_error(shape: str, qscheme: Any) -> None:
+    values = torch.randn(20000, generator=torch.Generator().manual_seed(3))
+    values = {"normal": values, "rectified": values.relu(), "heavy": values**3, "shifted": values * 0.3 + 2}[shape]
+    found = square_error(values, *activation(*values.tolist(), qscheme=qscheme))
+    whole = square_error(values, *activation(*values.tolist(), qscheme=qscheme, rule="minmax"))
+    # A zero point that is worth less than half a decibel is left out.
+    assert found <= whole * (1.001 if qscheme is torch.per_tensor_symmetric else 1.13)
+    if shape == "heavy":
+        assert found < 0.98 * whole
+    if qscheme is torch.per_tensor_affine and shape in ("rectified", "shifted"):
+        assert found < 0.5 * square_error(values, *activation(*values.tolist()))
+
+
+def test_the_range_grows_with_the_data() -> None:
+    """The histogram of what was seen first is kept when larger values come, sample by sample or all at once."""
+    generator = torch.Generator().manual_seed(4)
+    parts = [torch.randn(4000, generator=generator) * size for size in (1e-3, 1.0, 0.1, 40.0)]
+    limits = {"dtype": torch.int8, "qscheme": torch.per_tensor_symmetric, "quant_min": -128, "quant_max": 127}
+    one, several = ActivationObserver(**limits), ActivationObserver(**limits)
+    one(torch.cat(parts))
+    for part in parts:
+        several(part)
+        several.calculate_qparams()
+    assert float(one.calculate_qparams()[0]) == pytest.approx(float(several.calculate_qparams()[0]), rel=0.02)
+    several(torch.tensor([float("nan"), float("inf"), 0.0]))  # refused elsewhere, with the layer's name
+    assert several.histogram is not None
+    assert float(several.histogram.counts.sum()) == 16000
+
+
+def test_a_zero_point_only_where_it_pays() -> None:
+    values = torch.randn(5000, generator=torch.Generator().manual_seed(5))
+    assert activation(*values.tolist(), qscheme=torch.per_tensor_affine)[1] == 0
+    assert activation(*values.relu().tolist(), qscheme=torch.per_tensor_affine)[1] == -128
+    assert activation(*(-values.relu()).tolist(), qscheme=torch.per_tensor_affine)[1] == 127
+
+
+@pytest.mark.parametrize("qscheme", [torch.per_tensor_symmetric, torch.per_tensor_affine])
+def test_power_of_two_scales_are_the_better_of_two(qscheme: Any) -> None:
+    for width in (1.0, 1.4, 1.9):
+        values = torch.rand(4000, generator=torch.Generator().manual_seed(6)) * width
+        scale, zero = activation(*values.tolist(), qscheme=qscheme, rule="pow2")
+        assert math.frexp(scale)[0] == 0.5
+        error = square_error(values, scale, zero)
+        for other in (scale / 2, scale * 2):
+            assert error <= square_error(values, other, zero)
+
+
+@pytest.mark.parametrize("rule", ["minmax", "mse", "pow2"])
+def test_zero_points(rule: str) -> None:
+    values = [i / 50 for i in range(-15, 101)]
+    scale, zero = activation(*values, qscheme=torch.per_tensor_affine, rule=rule)
     assert (-128 - zero) * scale <= -0.3 + scale
     assert (127 - zero) * scale >= 2.0 - scale
-    assert activation(0.0, 2.0, qscheme=torch.per_tensor_affine, pow2=pow2)[1] == -128
+    assert activation(*values[15:], qscheme=torch.per_tensor_affine, rule=rule)[1] == -128
 
 
 def test_channel_without_weights_leaves_room_for_its_bias() -> None:
