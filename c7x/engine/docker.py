@@ -24,7 +24,7 @@ from typing import Any
 from c7x.engine.daemon import Daemon, Image, connect, explained, find_image, refusal
 from c7x.engine.events import Listener, StageOutcome, Transcript
 from c7x.engine.local import GRACE_SECONDS
-from c7x.engine.mounts import Mount, explain, mirrored, plan_mounts
+from c7x.engine.mounts import Mount, explain, inside, mirrored, plan_mounts
 from c7x.errors import C7xError, CrashError, EngineError, LimitError, ToolError, UsageError
 from c7x.stages import STAGES, Stage, StageRequest, check_requests
 from c7x.version import __version__
@@ -184,7 +184,7 @@ class _Container:
         assert self._stream is not None
         message = {
             "version": __version__,
-            "workspace": str(workspace.root),
+            "workspace": inside(str(workspace.root)),
             "umask": _umask(),
             "stages": [{"name": request.name, "options": dict(request.options)} for request in requests],
         }

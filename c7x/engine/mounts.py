@@ -8,6 +8,7 @@ of an output file (writable); and what the user asks for with ``--mount`` (read-
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -86,11 +87,17 @@ def _texts(value: object) -> Sequence[str]:
     return [value] if isinstance(value, str) else list(value) if isinstance(value, list) else []
 
 
+def inside(path: str) -> str:
+    """The path as the container understands it: the same, unless a ``..`` stands behind a name, which may be a link."""
+    names = itertools.dropwhile(lambda part: part == "..", Path(path).parts)
+    return str(absolute(path)) if ".." in names else path
+
+
 def mirrored(table: Mapping[str, Stage], request: StageRequest) -> StageRequest:
-    """The request with paths that mean the same inside: only those with ``..`` behind a symbolic link change."""
+    """The request with its paths as the container understands them."""
     options = dict(request.options)
     for name in sorted(table[request.name].paths.keys() & options.keys()):
-        texts = [text if absolute(text) == _plain(text) else str(absolute(text)) for text in _texts(options[name])]
+        texts = [inside(text) for text in _texts(options[name])]
         options[name] = texts[0] if isinstance(options[name], str) else texts
     return replace(request, options=options)
 

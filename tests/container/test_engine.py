@@ -152,11 +152,7 @@ def test_quantization_with_data_from_another_folder(project: Path) -> None:
     np.savez(data / "calibration.npz", input=np.ones((8, 1, 4), np.float32))
     words = ("compile", "model.py", "-o", "build", "--quantize", "int8", "--calibrate", "../data/calibration.npz")
     done = c7x(project, *words)
-    here = call(
-        [sys.executable, "-m", "c7x.cli", "--engine", "local", *words[:3], "here", *words[4:]],
-        cwd=project,
-        env=environment(),
-    )
+    here = c7x(project, *words[:3], "here", *words[4:], engine="local")
     assert (done.returncode, here.returncode) == (0, 0), f"{done.stderr}\n{here.stderr}"
     assert (project / "build" / "lib0.c").read_bytes() == (project / "here" / "lib0.c").read_bytes()
 

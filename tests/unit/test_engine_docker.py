@@ -21,7 +21,7 @@ from c7x.engine.daemon import connect, explained, find_image, refusal
 from c7x.engine.docker import LABEL, ContainerOptions, DockerEngine, scratch_folder
 from c7x.engine.events import StageOutcome
 from c7x.engine.local import LocalEngine
-from c7x.engine.mounts import Mount, explain, mirrored, plan_mounts
+from c7x.engine.mounts import Mount, explain, inside, mirrored, plan_mounts
 from c7x.engine.select import FallbackEngine, runs_here, select_engine
 from c7x.errors import (
     C7xError,
@@ -587,6 +587,9 @@ def test_parents_of_links_are_followed_as_the_kernel_does(project: Path, monkeyp
     assert (str(deep.parent), str(deep.parent), False) in plan(project / "build", source="link/../model.py")
     plain = StageRequest(name="export", options={"source": "../my project/model.py"})
     assert mirrored(STAGES, plain).options == plain.options
+    # The container has no such link, although the path without it names the same file.
+    (project.parent / "same").symlink_to(project)
+    assert inside("../same/../my project/model.py") == str(project / "model.py")
 
 
 def test_links_in_a_circle_end(project: Path) -> None:
