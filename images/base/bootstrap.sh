@@ -57,7 +57,7 @@ bootstrap() {
     ${security:+"deb $keyring $security $release-security main"} >"$work/sources.list"
   mkdir -p "$cache"
   printf 'making %s (half a minute; another architecture a minute and a half)\n' "$tag" >&2
-  mmdebstrap --quiet --variant=minbase --architectures="$arch" --include=ca-certificates \
+  mmdebstrap --quiet --variant=minbase --architectures="$arch" \
     --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
     --aptopt='Acquire::Languages "none"' \
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' \

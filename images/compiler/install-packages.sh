@@ -30,4 +30,4 @@ find "$site"/{numpy,sympy,networkx} -depth -type d -name tests -exec rm -rf {} +
 
 # Compiled once here instead of at every start, by hash instead of by time, and one after the other: parallel workers
 # intern strings in an order of their own, which shows in the bytes.
-python -m compileall -q --invalidation-mode unchecked-hash /usr/lib/python3.11 "$site" >/dev/null || true
+python -m compileall -q --invalidation-mode unchecked-hash "$site" >/dev/null || true
