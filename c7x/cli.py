@@ -710,6 +710,35 @@ def profile(
         console.print(part)
 
 
+@app.command(epilog="Example: c7x visualize build -o build/report.html")
+def visualize(
+    ctx: typer.Context,
+    build: Build = Path("build"),
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="The page; default: report.html in the build directory."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write one HTML page about a build: layers, times, accuracy, memory; it needs no network."""
+    from c7x.report.visualize import visualize_stage
+
+    settings = _settings(ctx)
+    with ui.Terminal(verbosity=settings.verbosity, no_color=settings.no_color) as terminal:
+        result = visualize_stage(Workspace(build), output=output, reporter=terminal)
+    if as_json:
+        ui.print_json({"status": "ok", "build": str(build), **result})
+        return
+    if settings.verbosity == "quiet":
+        return
+    rows = [("page", f"{result['output']} ({ui.format_bytes(result['bytes'])}, {result['layers']} layers)")]
+    if not result["timed"]:
+        rows.append(("times", f"none yet: c7x profile {_word(build)}, then c7x visualize again"))
+    if not result["compared"]:
+        rows.append(("accuracy", f"none yet: c7x compare {_word(build)} --layers, then c7x visualize again"))
+    ui.make_console(stderr=False, no_color=settings.no_color).print(ui.table(("", ""), rows, left=2))
+
+
 @app.command(epilog="Example: c7x bench build --repeat 50 --peer onnxruntime --peer torch")
 def bench(
     ctx: typer.Context,

@@ -8,6 +8,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from c7x.report.offload import operator_text
 from c7x.ui import format_bytes, format_seconds, table
 
 _SYMBOL_PREFIX = "__tvm_ffi_"
@@ -34,8 +35,8 @@ def _short(names: Iterable[str]) -> str:
 
 
 def _operators(row: Mapping[str, Any]) -> str:
-    ops = list(dict.fromkeys(op.removeprefix("nn.") for op in row["relax_ops"]))
-    return " + ".join(ops if len(ops) <= _MOST_NAMES else [*ops[: _MOST_NAMES - 1], f"{len(ops) - 2} more"]) or "-"
+    ops = operator_text(row).split(" + ")
+    return " + ".join(ops if len(ops) <= _MOST_NAMES else [*ops[: _MOST_NAMES - 1], f"{len(ops) - 2} more"])
 
 
 def _where(row: Mapping[str, Any]) -> str:

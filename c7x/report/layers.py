@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from c7x.errors import WorkspaceError
+from c7x.report.offload import operator_text
 from c7x.workspace import Workspace
 
 Place = Literal["arena", "input", "output", "constant"]
@@ -60,8 +61,8 @@ class Layer:
 
     @property
     def operators(self) -> str:
-        """The Relax operators in short."""
-        return " + ".join(op.removeprefix("nn.") for op in self.relax_ops)
+        """What it computes, in short."""
+        return operator_text(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
         """What reports repeat of a layer."""
