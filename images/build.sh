@@ -45,7 +45,7 @@ torch_wheels() {
   if ! compgen -G "$folder/torch-*.whl" >/dev/null; then
     local tags=(--only-binary :all: --python-version 3.11 --implementation cp --abi cp311)
     tags+=(--platform "manylinux_2_28_$([[ $arch == arm64 ]] && echo aarch64 || echo x86_64)")
-    local get=(python3 -m pip download --quiet --disable-pip-version-check --no-deps --dest "$folder" "${tags[@]}")
+    local get=(python3 -m pip --retries 1 download --quiet --disable-pip-version-check --no-deps --dest "$folder" "${tags[@]}")
     # First the folders that pip is told of, then the index of CPU builds; never an index whose build brings CUDA.
     "${get[@]}" --no-index -r requirements/torch.txt 2>/dev/null ||
       "${get[@]}" --index-url "$torch_index" -r requirements/torch.txt 2>/dev/null ||

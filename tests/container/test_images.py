@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -177,3 +178,16 @@ def test_the_dev_image_runs_tests_of_the_checkout() -> None:
         user="1234:1234",
     )
     assert re.search(r"\d+ passed", text(done))
+
+
+@pytest.mark.needs("c7x")
+def test_the_bill_of_materials_lists_both_kinds_of_packages(tmp_path: Path) -> None:
+    written = []
+    for name in ("a.json", "b.json"):
+        words = [sys.executable, str(ROOT / "images" / "sbom.py"), "c7x:latest", "-o", str(tmp_path / name)]
+        text(call(words))
+        written.append((tmp_path / name).read_bytes())
+    assert written[0] == written[1]
+    purls = [entry["purl"] for entry in json.loads(written[0])["components"]]
+    for start in ("pkg:pypi/torch@2.13.0", "pkg:pypi/apache-tvm@0.27", "pkg:deb/debian/libc6@", "pkg:deb/debian/g++@"):
+        assert [purl for purl in purls if purl.startswith(start)], start

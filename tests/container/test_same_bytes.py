@@ -73,3 +73,17 @@ def test_compose_gives_the_same_bytes(digits: Path, container_build: Path) -> No
     text(call(words, cwd=digits, env={**os.environ, "PWD": str(digits)}))
     assert files(digits / "compose") == files(container_build)
     assert {path.stat().st_uid for path in (digits / "compose").rglob("*")} == {digits.stat().st_uid}
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="takes root to give a folder away")
+def test_compose_works_as_the_owner_of_the_folder(tmp_path: Path) -> None:
+    for place in (tmp_path.parent, *tmp_path.parents[1:3]):
+        place.chmod(place.stat().st_mode | 0o011)
+    os.chown(tmp_path, 4321, 4322)
+    words = ["docker", "compose", "-f", str(ROOT / "compose.yaml"), "run", "--rm", "-T", "--entrypoint"]
+    command = [*words, "c7x-as-owner", "compile", "sh", "-c", "id -u >user; grep Cap /proc/self/status >caps"]
+    text(call(command, cwd=tmp_path, env={**os.environ, "PWD": str(tmp_path)}))
+    written = tmp_path / "user"
+    assert (written.read_text().strip(), written.stat().st_uid, written.stat().st_gid) == ("4321", 4321, 4322)
+    effective = next(line for line in (tmp_path / "caps").read_text().splitlines() if line.startswith("CapEff"))
+    assert int(effective.split()[1], 16) == 0
