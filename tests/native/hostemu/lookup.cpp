@@ -39,5 +39,22 @@ int main() {
         if (u.s[k] != entry(set, index.s[k])) return 2;
       }
     }
+  /* A histogram: lanes count apart, the sum over all tables is the number of each value. */
+  const __LUT_SET third = __LUT_SET2;
+  __LUT_SET_LTCR(third, __lut_set_param(&flags));
+  __LUT_SET_LTER(__LUT_ENABLE_2);
+  for (uint32_t row = 0; row < 32; row += 2) __lookup_init(third, c7x::uint_vec(0), row);
+  uint64_t counts[32] = {};
+  for (uint32_t round = 0; round < 9; ++round) {
+    c7x::uint_vec values;
+    for (uint32_t k = 0; k < 16; ++k) {
+      values.s[k] = (round * k + k / 3) % 32;
+      ++counts[values.s[k]];
+    }
+    __hist(third, values);
+  }
+  for (uint32_t value = 0; value < 32; ++value)
+    if (__horizontal_add(__lookup_read_uint(third, c7x::uint_vec(value))) != counts[value]) return 5;
+  if (__lookup_read_int(__LUT_SET0, c7x::uint_vec(1)).s[0] != static_cast<int32_t>(entry(0, 1))) return 6;
   return 0;
 }

@@ -2342,4 +2342,9 @@ inline c7x_emu::vec<T, __C7X_VEC_SIZE_BYTES__ / static_cast<int>(sizeof(T))> __d
   return c7x_emu::vec<T, __C7X_VEC_SIZE_BYTES__ / static_cast<int>(sizeof(T))>(x);
 }
 
+/* __hist: Adds one to the word at the index in the table of every lane; ends the program outside the table. */
+#if defined(__C7100__) || defined(__C7120__)
+inline void __hist(int set, const c7x_emu::vec<uint32_t, 16>& index) { c7x_emu::count_in_tables("__hist", set, index); }
+#endif
+
 #endif

@@ -24,8 +24,8 @@ inline uint32_t& inner_word(const char* name, uint32_t index) {
 #endif
 
 #if defined(__C7100__) || defined(__C7120__)
-/* Look-up tables in the first level of memory. There is what 16 equal tables of words without interpolation need: sets
- * with other flags end the program. */
+/* Look-up tables in the first level of memory. There is what 16 tables of words without interpolation need, one for each
+ * lane, all filled alike: sets with other flags end the program. */
 typedef enum { __LUT_INTERP_OFF = 0, __LUT_INTERP_ON } __LUT_INTERPOLATION;
 typedef enum { __LUT_SAT_OFF = 0, __LUT_SAT_ON } __LUT_SATURATION;
 typedef enum { __LUT_UNSIGNED = 0, __LUT_SIGNED } __LUT_SIGNUNSIGN;
@@ -58,7 +58,7 @@ namespace c7x_emu {
 
 struct look_up_set {
   static constexpr int tables = 16;
-  uint32_t word[16384 / sizeof(uint32_t)];
+  uint32_t word[16384 / sizeof(uint32_t) / tables][tables];
   uint32_t words; /* of each table; 0 until the flags are set */
   bool enabled;
 };
@@ -87,21 +87,32 @@ inline void look_up_init(int set, const vec<uint32_t, 16>& data, uint32_t row) {
   for (int i = 2; i < 16; ++i)
     if (data.s[i] != data.s[i & 1]) die("__lookup_init", "tables that differ are not implemented: repeat the two words");
   if (row + 1 >= s.words) die("__lookup_init", "the row lies outside the table");
-  s.word[row] = data.s[0];
-  s.word[row + 1] = data.s[1];
+  for (int table = 0; table < look_up_set::tables; ++table) {
+    s.word[row][table] = data.s[0];
+    s.word[row + 1][table] = data.s[1];
+  }
+}
+
+/* The word at an index of the table of lane i. */
+template <class I>
+inline uint32_t& look_up_word(const char* name, look_up_set& s, I index, int i) {
+  if (!s.enabled) die(name, "the set is not enabled");
+  const uint32_t at = static_cast<uint32_t>(index);
+  if (at >= s.words) die(name, "the index lies outside the table");
+  return s.word[at][i];
 }
 
 template <class T, class I>
 inline vec<T, 16> look_up_read(const char* name, int set, const vec<I, 16>& index) {
-  const look_up_set& s = look_up_of(name, set);
-  if (!s.enabled) die(name, "the set is not enabled");
+  look_up_set& s = look_up_of(name, set);
   vec<T, 16> r;
-  for (int i = 0; i < 16; ++i) {
-    const uint32_t at = static_cast<uint32_t>(index.s[i]);
-    if (at >= s.words) die(name, "the index lies outside the table");
-    r.s[i] = static_cast<T>(s.word[at]);
-  }
+  for (int i = 0; i < 16; ++i) r.s[i] = static_cast<T>(look_up_word(name, s, I(index.s[i]), i));
   return r;
+}
+
+inline void count_in_tables(const char* name, int set, const vec<uint32_t, 16>& index) {
+  look_up_set& s = look_up_of(name, set);
+  for (int i = 0; i < 16; ++i) ++look_up_word(name, s, uint32_t(index.s[i]), i);
 }
 
 }  // namespace c7x_emu
