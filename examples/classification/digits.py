@@ -24,7 +24,7 @@ def make_model() -> tuple[nn.Module, tuple[Tensor, ...]]:
 
 def calibration_inputs() -> Iterator[tuple[Tensor, ...]]:
     """Training images, one by one."""
-    for image in digits.load_data()[0][:200].split(1):
+    for image in digits.load_data()[0][:100].split(1):
         yield (image,)
 
 

@@ -190,11 +190,17 @@ def classified(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def example(script: Path, *words: str, cwd: Path, **variables: str) -> str:
     """Runs a host script as a user does, in a folder of its own; it must succeed."""
-    return call(
+    done = subprocess.run(
         [sys.executable, str(script), *words],
         cwd=cwd,
         env={**os.environ, "XDG_RUNTIME_DIR": str(cwd), **variables},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
     )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
 
 
 def test_classification(classified: tuple[Path, str]) -> None:
@@ -253,6 +259,46 @@ def test_board_runner_cpp_under_qemu(classified: tuple[Path, str], tmp_path: Pat
         assert (two.returncode, "two.bin" in two.stderr) == (1, True)
         gone = run([*runner, files[0], "/nonexistent", files[2]], env=variables)
         assert (gone.returncode, "cannot read /nonexistent" in gone.stderr) == (1, True)
+
+
+# Both act in the folder ROOT, which stands for the board, whose programs run emulated.
+SSH = """#!{python}
+import os, subprocess, sys
+def here(text):
+    return text.replace("/tmp/classification_example", {root!r})
+if sys.argv[0].endswith("ssh"):
+    command = here(sys.argv[-1])
+    emulated = {qemu!r} + " -L /usr/aarch64-linux-gnu " if command.split()[0].endswith("board_runner") else ""
+    sys.exit(subprocess.run(["sh", "-c", emulated + command]).returncode)
+source, target = (here(text.rpartition(":")[2]) for text in sys.argv[-2:])
+with open(source, "rb") as a, open(target, "wb") as b:
+    b.write(a.read())
+"""
+
+
+def test_classification_on_a_board_that_pretends(classified: tuple[Path, str], tmp_path: Path) -> None:
+    """The way over ssh, from cross build to result: the board is a folder, its DSP this machine's virtual one."""
+    qemu = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+    if qemu is None or shutil.which("aarch64-linux-gnu-g++") is None:
+        pytest.skip("needs g++-aarch64-linux-gnu and qemu-user-static")
+    (tmp_path / "bin").mkdir()
+    for name in ("ssh", "scp"):
+        program = tmp_path / "bin" / name
+        program.write_text(SSH.format(python=sys.executable, root=str(tmp_path / "board"), qemu=qemu))
+        program.chmod(0o755)
+    with vdsp.private_server() as place:
+        shown = example(
+            EXAMPLES / "classification" / "run.py",
+            *("--board", "beagley-ai", "--network", "digits", "--inference-only", "--build-dir", str(classified[0])),
+            cwd=tmp_path,
+            PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+            C7X_TRANSPORT="vdsp",
+            **{vdsp.SOCKET_ENV: str(place.socket)},
+        )
+    assert "building classification for aarch64" in shown
+    assert "copying lib0.out to root@beagley-ai" in shown
+    assert "+ ssh root@beagley-ai /tmp/classification_example/board_runner" in shown
+    assert TOP_3[1] in shown
 
 
 def test_which_network_runs_and_why(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
