@@ -192,7 +192,7 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["emu", "list", "__max", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["names"]
     assert row["supported"] and row["evidence"] == "assumed" and "float" in row["elements"]
-    assert main(["emu", "list", "__hist"]) == 0
+    assert main(["emu", "list", "__vshrw_vvv"]) == 0
     assert "missing" in capsys.readouterr().out
     assert main(["emu", "list", "__lookup_init"]) == 0
     assert "C7100 and C7120 only" in " ".join(capsys.readouterr().out.split())
