@@ -33,10 +33,16 @@ options=(--rm --pull never --network none --read-only --tmpfs '/tmp:exec,mode=17
   --cap-drop ALL --security-opt no-new-privileges -w "$PWD" -v "$PWD:$PWD")
 
 # Folders outside the current one that arguments name are mounted too: an input, or the parent of an output.
+# That parent is made here, by you: what is written to a folder that is not mounted would be lost with the container.
 declare -A mounted=()
+previous=
 for argument in "$@"; do
+  option=$previous
+  previous=$argument
+  [[ $argument != --output=* ]] || option=--output
   argument=${argument#--*=}
   [[ $argument == */* ]] || continue
+  case $option in -o | --output) mkdir -p -- "$(dirname -- "$argument")" ;; esac
   folder=$(cd "$(dirname -- "$argument")" 2>/dev/null && pwd) || continue
   [[ $folder/ == "$PWD"/* || $folder == / || -n ${mounted[$folder]:-} ]] && continue
   mounted[$folder]=yes
