@@ -7,7 +7,7 @@ line stands in for them, and stretches that repeat themselves become groups.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,9 +40,8 @@ Item = int | Block
 def group_layers(layers: Sequence[Layer]) -> list[Item]:
     """The layers as a tree."""
     paths = _paths(layers)
-    signature = _signatures(layers)
-    items = _grouped(list(range(len(layers))), paths, 0, signature)
-    return _folded(items, signature, lambda item: _name(item, layers))
+    fold = _Folder(layers)
+    return fold(_grouped(list(range(len(layers))), paths, 0, fold))
 
 
 def _paths(layers: Sequence[Layer]) -> list[tuple[str, ...]]:
@@ -57,7 +56,8 @@ def _paths(layers: Sequence[Layer]) -> list[tuple[str, ...]]:
             before = paths[index - 1] if index else ()
             after = next((p for p in paths[index + 1 :] if p), ())
             paths[index] = _common(before, after) or layers[index].source[:1]
-    holding = {path[:end] for path in paths for end in range(1, len(path))}
+    modules = {tuple(module.split(".")) for layer in layers for module in layer.modules}
+    holding = {module[:end] for module in modules for end in range(1, len(module))}
     size = Counter(paths)
     return [
         path[:-1] if len(path) > 1 and path not in holding and size[path] < _SMALLEST_MODULE else path for path in paths
@@ -72,20 +72,7 @@ def _common(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
     return first[:length]
 
 
-def _signatures(layers: Sequence[Layer]) -> Callable[[Item], tuple[Any, ...]]:
-    """What makes two items alike: the operators of their layers, in order and in the same groups."""
-
-    def signature(item: Item) -> tuple[Any, ...]:
-        if isinstance(item, int):
-            return layers[item].relax_ops
-        return tuple(signature(inner) for inner in item.items)
-
-    return signature
-
-
-def _grouped(
-    indices: Sequence[int], paths: Sequence[tuple[str, ...]], depth: int, signature: Callable[[Item], tuple[Any, ...]]
-) -> list[Item]:
+def _grouped(indices: Sequence[int], paths: Sequence[tuple[str, ...]], depth: int, fold: _Folder) -> list[Item]:
     """Neighbours with the same path up to ``depth`` in blocks; a block of one item is that item."""
     items: list[Item] = []
     start = 0
@@ -99,43 +86,57 @@ def _grouped(
             items.append(indices[start])
             start += 1
             continue
-        inner = _grouped(indices[start:end], paths, depth + 1, signature)
-        shared = paths[indices[start]]
-        for index in indices[start:end]:
-            shared = _common(shared, paths[index])
-        title = ".".join(shared)
-        inner = _folded(inner, signature, lambda item: item.title if isinstance(item, Block) else "")
+        stretch = indices[start:end]
+        inner = fold(_grouped(stretch, paths, depth + 1, fold))
         if len(inner) == 1 and isinstance(inner[0], Block):
             items.append(inner[0])
         else:
-            items.append(Block(title=title, items=tuple(inner)))
+            items.append(Block(title=".".join(_shared([paths[index] for index in stretch])), items=tuple(inner)))
         start = end
     return items
 
 
-def _folded(
-    items: Sequence[Item], signature: Callable[[Item], tuple[Any, ...]], name: Callable[[Item], str]
-) -> list[Item]:
-    """Neighbours that repeat themselves in a block of their own: alike blocks, or stretches of at least two items."""
-    keys = [signature(item) for item in items]
-    folded: list[Item] = []
-    at = 0
-    while at < len(items):
-        period, count = _repetition(items, keys, at)
-        if count < 2:
-            folded.append(items[at])
-            at += 1
-            continue
-        stretch = items[at : at + period * count]
-        inner: list[Item] = list(stretch)
-        if period > 1:
-            inner = [
-                Block(title=_span(stretch[i : i + period], name), items=tuple(stretch[i : i + period]))
-                for i in range(0, len(stretch), period)
-            ]
-        folded.append(Block(title=_span(inner, name), items=tuple(inner), repeat=count))
-        at += period * count
-    return folded
+def _shared(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    shared = paths[0]
+    for path in paths:
+        shared = _common(shared, path)
+    return shared
+
+
+class _Folder:
+    """Puts neighbours that repeat themselves in a block: alike blocks, or stretches of two items and more."""
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        self._layers = layers
+
+    def __call__(self, items: Sequence[Item]) -> list[Item]:
+        keys = [self._signature(item) for item in items]
+        folded: list[Item] = []
+        at = 0
+        while at < len(items):
+            period, count = _repetition(items, keys, at)
+            if count < 2:
+                folded.append(items[at])
+                at += 1
+                continue
+            inner = list(items[at : at + period * count])
+            if period > 1:
+                parts = [inner[i : i + period] for i in range(0, len(inner), period)]
+                inner = [Block(title=self._span(part), items=tuple(part)) for part in parts]
+            folded.append(Block(title=self._span(inner), items=tuple(inner), repeat=count))
+            at += period * count
+        return folded
+
+    def _signature(self, item: Item) -> tuple[Any, ...]:
+        """What makes two items alike: the operators of their layers, in order and in the same groups."""
+        if isinstance(item, int):
+            return self._layers[item].relax_ops
+        return tuple(self._signature(inner) for inner in item.items)
+
+    def _span(self, items: Sequence[Item]) -> str:
+        """The first and the last of the items."""
+        names = [item.title if isinstance(item, Block) else self._layers[item].name for item in (items[0], items[-1])]
+        return _TO.join(dict.fromkeys((names[0].split(_TO)[0], names[1].split(_TO)[-1])))
 
 
 def _repetition(items: Sequence[Item], keys: Sequence[tuple[Any, ...]], at: int) -> tuple[int, int]:
@@ -150,12 +151,3 @@ def _repetition(items: Sequence[Item], keys: Sequence[tuple[Any, ...]], at: int)
         if count > 1 and period * count > best[0] * best[1]:
             best = (period, count)
     return best
-
-
-def _name(item: Item, layers: Sequence[Layer]) -> str:
-    return item.title if isinstance(item, Block) else layers[item].name
-
-
-def _span(items: Sequence[Item], name: Callable[[Item], str]) -> str:
-    first, last = name(items[0]).split(_TO)[0], name(items[-1]).split(_TO)[-1]
-    return _TO.join(dict.fromkeys(text for text in (first, last) if text)) or "repeated layers"
