@@ -10,9 +10,8 @@ if TYPE_CHECKING:
 
 #: Relax operators that bring data into another place or shape and compute nothing.
 MOVES = frozenset(
-    {"broadcast_to", "concat", "expand_dims", "flatten", "layout_transform", "permute_dims", "reshape", "split", "squeeze",
-     "strided_slice"}
-)  # fmt: skip
+    "broadcast_to concat expand_dims flatten layout_transform permute_dims reshape split squeeze strided_slice".split()
+)
 
 
 def layer_records(program: Program) -> list[dict[str, Any]]:
