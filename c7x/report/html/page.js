@@ -125,9 +125,9 @@
 
   function title(row) {
     if (row.leaves.length === 1 && !row.group) return layers[row.leaves[0]].name;
-    const {title: name, repeat, leaves} = row.group;
+    const {title: name, repeat} = row.group;
     return (open.has(row.group.id) && !wanted ? "▾ " : "▸ ") + name +
-      (repeat ? " (" + repeat + " alike)" : "") + ", " + leaves.length + " layers";
+      (repeat ? " (" + repeat + " alike)" : "");
   }
 
   const slowest = hasTime ? Math.max(...layers.map((layer) => layer.time), 0) : 0;
@@ -159,7 +159,7 @@
     else made.dataset.group = row.group.id;
     const source = one ? one.source.join(", ") || one.modules.join(", ") : "";
     made.append(
-      element("span", {title: one ? one.operators : ""}, one ? one.operators : ""),
+      element("span", {title: one ? one.operators : ""}, one ? one.operators : leaves.length + " layers"),
       element("span", {class: "source", title: source}, source),
       element("span", {class: "number"}, count(sum(leaves, (layer) => layer.macs))),
       element("span", {class: "number"}, bytes(sum(leaves, (layer) => layer.bytes_in + layer.bytes_out))));
