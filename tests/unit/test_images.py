@@ -120,3 +120,15 @@ def test_a_bill_of_materials_is_the_same_for_the_same_packages() -> None:
         "pkg:pypi/a@2%2Bcpu",
         "pkg:pypi/b@1",
     ]
+
+
+def test_the_wheel_says_which_platform_it_fits(tmp_path: Path) -> None:
+    wheel = load(ROOT / "native" / "arm" / "python" / "build_wheel.py")
+    library = b"\x7fELF" + bytes(14) + (183).to_bytes(2, "little")
+    for name in ("libc7x_arm_runtime.so", "c7x_compute"):
+        (tmp_path / name).write_bytes(library)
+    made = wheel.build_wheel(tmp_path, tmp_path / "dist", platform="manylinux_2_28_aarch64")
+    assert made.name.endswith("-py3-none-manylinux_2_28_aarch64.whl")
+    assert wheel.build_wheel(tmp_path, tmp_path / "dist").name.endswith("-py3-none-linux_aarch64.whl")
+    with pytest.raises(ValueError, match="aarch64, which does not fit the platform manylinux_2_28_x86_64"):
+        wheel.build_wheel(tmp_path, tmp_path / "dist", platform="manylinux_2_28_x86_64")
