@@ -3,6 +3,8 @@ what is planted."""
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 from collections import Counter
@@ -15,6 +17,7 @@ import numpy as np
 import pytest
 
 from c7x.codegen.emit import emit
+from c7x.codegen.layers import layer_records
 from c7x.codegen.program import Program
 from c7x.codegen.stage import Compiled
 from c7x.codegen.staging import IMPORTS, SLICED, stage_operands
@@ -32,7 +35,7 @@ from c7x.workspace import Workspace
 from examples.digits.model import calibration_inputs
 from examples.digits.model import make_model as digits_model
 from tests import kernel_models
-from tests.integration.commands import ok
+from tests.integration.commands import c7x, ok
 from tests.integration.qdq_harness import Runner, compiled
 from tests.models.quantized import QuantizedCase, quantize_model, quantized_case
 from tests.staging_harness import Conv, Linear, chain
@@ -52,6 +55,7 @@ def generate(program: Program, folder: Path, size: int | None = None) -> Counter
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in emit(staged, target).files.items():
         (folder / name).write_bytes(content)
+    (folder / "layers.json").write_text(json.dumps(layer_records(staged)))
     return Counter(call.staging.staged for call in staged.calls if call.staging is not None)
 
 
@@ -278,6 +282,11 @@ def test_command(whole: tuple[Path, np.ndarray], tmp_path: Path) -> None:
     ws = Workspace(tmp_path / "build")
     assert ws.manifest["stages"][-1]["options"]["check_l2"] is True
     assert run_host(ws, [whole[1]]).outputs[0].shape == (1, 128, 10, 9)
+    shown = c7x(tmp_path, "inspect", "build").stdout
+    assert re.search(
+        r"^2 +layer2 +mmalib_conv2d_i8_sliced +output-channel tiles of 64 +6144 bytes of weights, ", shown, re.M
+    )
+    assert [row["staged"] for row in ok(tmp_path, "inspect", "build")["l2"]][:2] == ["input and weights", "input"]
 
 
 @pytest.mark.parametrize(
