@@ -206,7 +206,7 @@ class _Container:
         try:
             outcomes = transcript.result()
         except C7xError as error:
-            if state["OOMKilled"]:
+            if state["OOMKilled"] or transcript.out_of_memory:
                 raise self._out_of_memory(error.stage) from error
             raise
         if outcomes is None:

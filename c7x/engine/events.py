@@ -122,6 +122,11 @@ class Transcript:
         self._listener = listener
         self._last: Mapping[str, Any] = {"event": "nothing"}
 
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether the last word says that the container's memory was used up."""
+        return bool(self._last.get("out_of_memory"))
+
     def hear(self, line: bytes) -> None:
         """Takes one line of JSON."""
         event = json.loads(line)

@@ -7,12 +7,15 @@ c7x outside is gone, and so are we.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import signal
 import sys
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from c7x.engine.events import Listener
@@ -22,6 +25,8 @@ from c7x.stages import StageRequest
 from c7x.version import __version__
 from c7x.workspace import Workspace
 
+#: Where the two versions of the kernel's control groups count, as a container sees them.
+_OOM_FILES = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
 _LAST_WORDS = ("done", "error", "interrupted")
 
 
@@ -49,6 +54,18 @@ def _leave_with(stream: IO[bytes]) -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
+def _killed_for_memory() -> bool:
+    """Whether the kernel killed a process of this container because it had used up its memory.
+
+    The engine knows, too, but podman does not tell.
+    """
+    for path in _OOM_FILES:
+        with contextlib.suppress(OSError):
+            match = re.search(r"^oom_kill (\d+)$", path.read_text(encoding="ascii"), re.MULTILINE)
+            return match is not None and match[1] != "0"
+    return False
+
+
 def serve(engine: LocalEngine, requests: IO[bytes], answers: IO[bytes]) -> int:
     """Runs one request; returns the exit code of the process."""
     forwarder = Forwarder(answers)
@@ -68,7 +85,8 @@ def serve(engine: LocalEngine, requests: IO[bytes], answers: IO[bytes]) -> int:
         forwarder.send({"event": "interrupted"})
         return EXIT_INTERRUPTED
     except C7xError as error:
-        forwarder.send({"event": "error", "error": error.to_json(), "exit_code": error.exit_code})
+        told = {"event": "error", "error": error.to_json(), "exit_code": error.exit_code}
+        forwarder.send({**told, "out_of_memory": _killed_for_memory()})
         return error.exit_code
     forwarder.send({"event": "done"})
     return 0

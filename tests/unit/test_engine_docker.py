@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ import pytest
 import requests
 
 from c7x.engine import docker as engine_module
+from c7x.engine import relay
 from c7x.engine.daemon import connect, explained, find_image, refusal
 from c7x.engine.docker import LABEL, ContainerOptions, DockerEngine, scratch_folder
 from c7x.engine.events import StageOutcome
@@ -442,6 +444,23 @@ def test_out_of_memory_is_named(client: FakeClient, tmp_path: Path, how: str) ->
         run(tmp_path, "half", how=how, options=ContainerOptions(memory=300 << 20))
     assert "300 MiB" in str(caught.value.cause)
     assert "--memory" in str(caught.value.hint)
+
+
+def test_out_of_memory_as_the_relay_saw_it(client: FakeClient, tmp_path: Path) -> None:
+    """podman says nothing of it."""
+    told = {"event": "error", "error": CrashError("killed", stage="build").to_json(), "out_of_memory": True}
+    client.command = [sys.executable, "-c", f"print({json.dumps(told)!r})"]
+    with pytest.raises(LimitError, match="the build stage ran out of memory"):
+        run(tmp_path, "write", text="x")
+
+
+@pytest.mark.parametrize(("content", "killed"), [("oom 3\noom_kill 1\n", True), ("oom_kill 0\n", False), ("", False)])
+def test_the_kernels_count_of_kills(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, killed: bool
+) -> None:
+    (tmp_path / "memory.events").write_text(content)
+    monkeypatch.setattr(relay, "_OOM_FILES", (tmp_path / "none", tmp_path / "memory.events"))
+    assert relay._killed_for_memory() is killed
 
 
 def test_out_of_memory_of_the_whole_container(client: FakeClient, tmp_path: Path) -> None:
