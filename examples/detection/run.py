@@ -30,8 +30,9 @@ HERE = Path(__file__).resolve().parent
 MTCNN = ("pnet", "rnet", "onet")
 #: O-Net's, and that of YOLO's documents.
 CONFIDENCE = {"mtcnn": 0.7, "yolo": 0.25}
-#: YOLO's last concatenation puts scores up to 1 and boxes up to 640 into one tensor, which int8 cannot hold with one scale.
-QUANTIZE = {"mtcnn": [], "yolo": ["--keep-float", "cat"]}
+#: MTCNN's box offsets are small but for some, which count: nothing is cut. YOLO's last concatenation puts scores up to 1
+#: and boxes up to 640 into one tensor, which int8 cannot hold with one scale.
+QUANTIZE = {"mtcnn": ["--quantize-scale", "minmax"], "yolo": ["--keep-float", "cat"]}
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
