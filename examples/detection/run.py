@@ -30,8 +30,8 @@ HERE = Path(__file__).resolve().parent
 MTCNN = ("pnet", "rnet", "onet")
 #: O-Net's, and that of YOLO's documents.
 CONFIDENCE = {"mtcnn": 0.7, "yolo": 0.25}
-#: MTCNN's box offsets are small but for some, which count: nothing is cut. YOLO's last concatenation puts scores up to 1
-#: and boxes up to 640 into one tensor, which int8 cannot hold with one scale.
+#: MTCNN's box offsets are small but for some, which count: nothing is cut. YOLO's last concatenation puts scores to 1
+#: and boxes to 640 into one tensor, which int8 cannot hold with one scale.
 QUANTIZE = {"mtcnn": ["--quantize-scale", "minmax"], "yolo": ["--keep-float", "cat"]}
 
 
