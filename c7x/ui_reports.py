@@ -8,6 +8,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from c7x.report.layers import short_name
 from c7x.report.offload import operator_text
 from c7x.ui import format_bytes, format_seconds, table
 
@@ -57,7 +58,7 @@ def profile_tables(result: Mapping[str, Any]) -> list[Table | Text]:
     rows = [
         (
             layer["index"],
-            layer["name"],
+            short_name(layer["name"]),
             _operators(layer),
             _where(layer),
             layer["kernel"].removeprefix(_SYMBOL_PREFIX),
@@ -107,7 +108,7 @@ def _roofline_tables(result: Mapping[str, Any]) -> list[Table | Text]:
         rows.append(
             (
                 layer["index"],
-                layer["name"],
+                short_name(layer["name"]),
                 _figure(figures["macs_per_cycle"]),
                 _figure(figures["macs_per_cycle_limit"]),
                 _figure(figures["bytes_per_cycle"]),
@@ -147,7 +148,7 @@ def accuracy_tables(result: Mapping[str, Any]) -> list[Table | Text]:
             verdict = Text("ok", style="green") if row["passed"] else Text("BAD", style="bold red")
             own = (_decibels(row), _number(row["cosine"], "{:.6f}"), _number(row["max_abs"], "{:.3g}"))
             figures = (*own, _decibels(row["chained"]))
-        cells = [row["index"], row["buffer"], _operators(row), _where(row), *figures]
+        cells = [row["index"], short_name(row["buffer"]), _operators(row), _where(row), *figures]
         if quantized:
             cells.append(_decibels(row["float"]) if row["float"] is not None else "")
         rows.append((*cells, verdict))

@@ -82,6 +82,11 @@ class Layer:
         }
 
 
+def short_name(name: str) -> str:
+    """A layer's name for tables: PyTorch's longest one, that of batch normalisation, cut short."""
+    return name.replace("_native_batch_norm_legit_no_training", "batch_norm")
+
+
 def read_layers(ws: Workspace) -> list[Layer]:
     """The layers of a build directory in call order.
 

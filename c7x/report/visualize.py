@@ -15,7 +15,7 @@ from typing import Any
 from c7x.errors import FormatError, WorkspaceError
 from c7x.report.blocks import group_layers
 from c7x.report.c_source import call_texts, kernel_texts
-from c7x.report.layers import Layer, Tensor, read_layers
+from c7x.report.layers import Layer, Tensor, read_layers, short_name
 from c7x.reporter import SILENT, Reporter
 from c7x.workspace import Workspace
 
@@ -113,6 +113,7 @@ def page_data(ws: Workspace) -> dict[str, Any]:
         {
             **layer.to_json(),
             "kind": _kind(layer),
+            "shown": short_name(layer.name),
             "operators": layer.operators,
             "reason": reasons[layer.index],
             "call": calls[layer.index],

@@ -117,14 +117,14 @@
   if (hasAccuracy) shownColumns.push("SQNR");
 
   function template(width) {
-    const wide = ["minmax(220px, 2.4fr)", "minmax(110px, 1.3fr)", "minmax(110px, 1fr)", "64px", "74px"];
-    if (hasTime) wide.push("120px");
-    if (hasAccuracy) wide.push("78px");
+    const wide = ["minmax(170px, 2.4fr)", "minmax(90px, 1.3fr)", "minmax(92px, 1fr)", "68px", "70px"];
+    if (hasTime) wide.push("104px");
+    if (hasAccuracy) wide.push("74px");
     return width + "px " + wide.join(" ");
   }
 
   function title(row) {
-    if (row.leaves.length === 1 && !row.group) return layers[row.leaves[0]].name;
+    if (row.leaves.length === 1 && !row.group) return layers[row.leaves[0]].shown;
     const {title: name, repeat} = row.group;
     return (open.has(row.group.id) && !wanted ? "▾ " : "▸ ") + name +
       (repeat ? " (" + repeat + " alike)" : "");
@@ -133,7 +133,8 @@
   const slowest = hasTime ? Math.max(...layers.map((layer) => layer.time), 0) : 0;
   function bar(value, most) {
     const made = element("span", {class: "bar"});
-    const width = most ? Math.max(0, Math.min(1, value / most)) * 100 : 0;
+    // Half of the column: the number stands in the other.
+    const width = most ? Math.max(0, Math.min(1, value / most)) * 50 : 0;
     made.append(element("i", {style: "width:" + width.toFixed(1) + "%"}), element("em", {}, time(value)));
     return made;
   }
@@ -265,7 +266,7 @@
     }
     for (const row of list.querySelectorAll(".row")) row.classList.toggle("selected", row.dataset.layer === String(index));
     const shown = list.querySelector(".row.selected");
-    if (reveal && shown) shown.scrollIntoView({block: "center"});
+    if (reveal && shown) shown.scrollIntoView({block: "nearest"});
     moment();
     history.replaceState(null, "", "#layer=" + index);
   }
