@@ -420,8 +420,9 @@ def _pool(graph: _Graph, node: fx.Node, quantized: set[fx.Node]) -> _Use | None:
         return None
     if operator(node.target) == "mean.dim":
         dims = node.args[1] if isinstance(node.args[1], list | tuple) else [node.args[1]]
-        if value.dim() != 4 or sorted(int(d) % 4 for d in dims) != [2, 3]:
-            return None
+        axes = sorted(int(d) % value.dim() for d in dims if d is not None)
+        if not axes or axes != list(range(axes[0], axes[-1] + 1)):
+            return None  # of axes with others in between, or of everything
     return _Use(data=[data])
 
 
@@ -432,7 +433,13 @@ def _curve(graph: _Graph, node: fx.Node, quantized: set[fx.Node]) -> _Use | None
 
 
 def _normalised(graph: _Graph, node: fx.Node, quantized: set[fx.Node]) -> _Use | None:
-    return _curve(graph, node, quantized) if node.args[0] in quantized else None
+    if node.args[0] in quantized:
+        return _curve(graph, node, quantized)
+    # Scores times a number: the kernel takes the number into the scale of what it reads.
+    scores = node.args[0]
+    while simple_name(scores.target) in ("mul", "div") and isinstance(scores.args[1], int | float):
+        scores = scores.args[0]
+    return _Use(result=not graph.ends_model(node)) if scores in quantized else None
 
 
 def _clamp(graph: _Graph, node: fx.Node, quantized: set[fx.Node]) -> _Use | None:
@@ -442,6 +449,16 @@ def _clamp(graph: _Graph, node: fx.Node, quantized: set[fx.Node]) -> _Use | None
 def _move(graph: _Graph, node: fx.Node, quantized: set[fx.Node]) -> _Use | None:
     operands = _operands(node)
     if operands is None or not _can_move(node) or not quantized.intersection(operands):
+        return None
+    return _Use(shares=operands)
+
+
+def _join(graph: _Graph, node: fx.Node, quantized: set[fx.Node]) -> _Use | None:
+    """Only tensors that are quantised anyway: one scale for pixels and probabilities would keep the pixels alone."""
+    operands = _operands(node)
+    if operands is None or quantized.isdisjoint(operands):
+        return None
+    if not all(operand in quantized or operand.op == "placeholder" for operand in operands):
         return None
     return _Use(shares=operands)
 
@@ -463,7 +480,7 @@ _CHOICES: dict[Rule, _Choice] = {
     Rule.NORMALISED: _normalised,
     Rule.CLAMP: _clamp,
     Rule.MOVE: _move,
-    Rule.JOIN: _move,
+    Rule.JOIN: _join,
     Rule.SPLIT: _split,
 }
 

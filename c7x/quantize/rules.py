@@ -45,7 +45,8 @@ _TABLE: Mapping[Rule, str] = {
     Rule.PRODUCT: "mm.default bmm.default matmul.default addmm.default",
     Rule.PAIR: "add.Tensor",
     Rule.SCALED: "mul.Tensor",
-    Rule.POOL: "adaptive_avg_pool2d.default _adaptive_avg_pool2d.default avg_pool2d.default mean.dim",
+    Rule.POOL: "adaptive_avg_pool1d.default adaptive_avg_pool2d.default _adaptive_avg_pool2d.default "
+    "avg_pool1d.default avg_pool2d.default mean.dim",
     Rule.CURVE: "gelu.default silu.default hardswish.default hardsigmoid.default sigmoid.default tanh.default "
     "elu.default leaky_relu.default prelu.default layer_norm.default",
     Rule.NORMALISED: "softmax.int _softmax.default",

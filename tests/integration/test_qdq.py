@@ -44,6 +44,8 @@ def conv(**options: Any) -> nn.Conv2d:
     return nn.Conv2d(8, options.pop("out", 16), options.pop("k", 3), padding=options.pop("padding", 1), **options)
 
 
+MEAN, DEVIATION = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+
 #: name: (model, input shapes, kernels of the own route, kernels of the MMALIB route); input and output boundaries are
 #: left out of the counts.
 CASES: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]], dict[str, int], dict[str, int]]] = {
@@ -109,6 +111,37 @@ CASES: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]], dict[str,
     ),
     "mean": (lambda: Fn(lambda s, x: x.mean((2, 3))), [X], {"qavg_pool_12x10": 1}, {"c7x_int8_global_avg_pool": 1}),
     "adaptive": (lambda: nn.AdaptiveAvgPool2d(1), [X], {"qavg_pool_12x10": 1}, {"c7x_int8_global_avg_pool": 1}),
+    "mean_of_rows": (
+        lambda: Fn(lambda s, x: x.mean(2)),
+        [(1, 8, 30)],
+        {"qavg_pool_1x30": 1},
+        {"c7x_int8_global_avg_pool": 1},
+    ),
+    "mean_of_tokens": (lambda: Fn(lambda s, x: x.mean(1)), [(2, 7, 16)], {"qavg_pool_1x7": 1}, {"qavg_pool_1x7": 1}),
+    "mean_of_channels": (
+        lambda: Fn(lambda s, x: x.mean(1, keepdim=True)),
+        [X],
+        {"qavg_pool_1x8": 1},
+        {"qavg_pool_1x8": 1},
+    ),
+    "mean_of_three_axes": (
+        lambda: Fn(lambda s, x: x.mean((1, 2, 3))),
+        [X],
+        {"qavg_pool_1x960": 1},
+        {"qavg_pool_1x960": 1},
+    ),
+    "avg_pool1d": (
+        lambda: nn.AvgPool1d(3, 2, 1),
+        [(1, 8, 30)],
+        {"qavg_pool_1x3": 1},
+        {"c7x_int8_avg_pool": 1},
+    ),
+    "adaptive_rows": (
+        lambda: nn.AdaptiveAvgPool1d(5),
+        [(2, 8, 30)],
+        {"qavg_pool_1x6": 1},
+        {"c7x_int8_avg_pool": 1},
+    ),
     "avg_pool": (lambda: nn.AvgPool2d(3, 2, 1), [X], {"qavg_pool_3x3": 1}, {"c7x_int8_avg_pool": 1}),
     "avg_pool_fast": (lambda: nn.AvgPool2d(3, 1, 1), [X], {"qavg_pool_3x3": 1}, {"c7x_int8_avg_pool": 1}),
     "avg_pool_no_pad": (
@@ -140,6 +173,31 @@ CASES: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]], dict[str,
         {"qsoftmax": 1},
         {"qsoftmax": 1},
     ),
+    "softmax_of_distances": (
+        lambda: Fn(
+            lambda s, x: s.c(s.d(x).view(1, 4, 8, 120).transpose(2, 1).softmax(1)),
+            d=nn.Conv2d(8, 32, 1),
+            c=nn.Conv2d(8, 1, 1, bias=False),
+        ),
+        [X],
+        {"qsoftmax": 1, "qconv2d_1x1": 2},
+        {"c7x_int8_dfl_softmax": 1, "mmalib_conv2d_i8": 2},
+    ),
+    "softmax_over_the_middle": (
+        lambda: Fn(lambda s, x: s.c(s.d(x).softmax(1)), d=nn.Conv2d(8, 8, 1), c=nn.Conv2d(8, 4, 1)),
+        [X],
+        {"qsoftmax": 1, "qconv2d_1x1": 2},
+        {"qsoftmax": 1, "mmalib_conv2d_i8": 2},
+    ),
+    "normalised_image": (
+        lambda: Fn(
+            lambda s, x: s.c((x - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(DEVIATION).view(3, 1, 1)),
+            c=nn.Conv2d(3, 8, 3, padding=1),
+        ),
+        [(1, 3, 12, 10)],
+        {"qconv2d_3x3": 1},
+        {"c7x_int8_quantize_rgb": 1, "mmalib_conv2d_i8": 1},
+    ),
     "layer_norm": (
         lambda: nn.Sequential(nn.LayerNorm(32), nn.Linear(32, 32)),
         [(4, 32)],
@@ -151,6 +209,12 @@ CASES: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]], dict[str,
         [(2, 3, 7, 16), (2, 3, 5, 16)],
         {"qbatch_matmul": 1},
         {"qbatch_matmul": 1},
+    ),
+    "attention": (
+        lambda: Fn(lambda s, q, k, v: (q @ k.transpose(-1, -2) / 4.0).softmax(-1) @ v),
+        [(1, 3, 7, 16), (1, 3, 5, 16), (1, 3, 5, 16)],
+        {"qbatch_matmul": 2, "qsoftmax": 1},
+        {"qbatch_matmul": 2, "qsoftmax": 1},
     ),
     "scaled_product": (
         lambda: Fn(lambda s, x, y: (x * 0.5) @ (y * 0.25).transpose(-1, -2)),
@@ -433,9 +497,29 @@ NOT_INTEGER: dict[str, tuple[tvm.IRModule, str]] = {
         ),
         "int8",
     ),
-    "average_over_channels": (
-        chain(lambda x: q(x, 0.03), lambda x: dq(x, 0.03), lambda x: relax.op.mean(x, [1], True), lambda x: q(x, 0.01)),
-        "average",
+    "average_over_axes_apart": (
+        chain(
+            lambda x: q(x, 0.03), lambda x: dq(x, 0.03), lambda x: relax.op.mean(x, [1, 3], True), lambda x: q(x, 0.01)
+        ),
+        "neighbours",
+    ),
+    "average_of_uneven_windows": (
+        chain(
+            lambda x: q(x, 0.03),
+            lambda x: dq(x, 0.03),
+            lambda x: relax.op.nn.adaptive_avg_pool2d(x, (4, 4)),
+            lambda x: q(x, 0.01),
+        ),
+        "several sizes",
+    ),
+    "computed_in_float_before": (
+        chain(
+            lambda x: q(x, 0.03),
+            lambda x: dq(x, 0.03),
+            lambda x: relax.op.nn.softmax(relax.op.sum(x, [1], True)),
+            lambda x: q(x, 0.01),
+        ),
+        "real result of sum",
     ),
     "float_in_between": (
         chain(
@@ -459,6 +543,91 @@ def test_stays_float_and_says_why(runner: Runner, name: str) -> None:
     reasons = [layer["reason"] for layer in offload_report(result.program)["layers"] if layer["reason"]]
     assert any(word in reason for reason in reasons), reasons
     assert np.isfinite(runner.run(result, INPUT)[0]).all()
+
+
+# --- where real numbers begin and end on the firmware's route ---------------------------------------------------------
+
+
+def _ends(build: Callable[[], nn.Module], *shapes: tuple[int, ...]) -> Quantised:
+    torch.manual_seed(3)
+    return quantise(build(), *(torch.randn(shape) for shape in shapes), symmetric_activations=False)
+
+
+def _join_classes(module: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.cat([module.c(x).flatten(2), module.d(y).flatten(2)], -1).sigmoid()
+
+
+ENDS: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]], str]] = {
+    "silu": (lambda: nn.Sequential(conv(), nn.SiLU()), [X], "c7x_int8_silu_f32out"),
+    "sigmoid_of_joined": (
+        lambda: Fn(_join_classes, c=nn.Conv2d(8, 5, 1), d=nn.Conv2d(8, 5, 1)),
+        [X, (1, 8, 6, 5)],
+        "c7x_int8_concat_sigmoid",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_firmware_kernels_with_a_float_result(runner: Runner, name: str) -> None:
+    build, shapes, symbol = ENDS[name]
+    model = _ends(build, *shapes)
+    result = compiled(model.mod, MMALIB)
+    assert kernels(result)[symbol] == 1
+    assert symbol not in kernels(compiled(model.mod, OWN))
+    (got,) = runner.run(result, *model.inputs)
+    # A convolution before may be off by a step.
+    assert np.abs(got - model.simulated[0]).max() < 0.05
+    assert sqnr(model.simulated[0], got) > 38
+
+
+NO_ENDS: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]]]] = {
+    "sigmoid_alone": (lambda: nn.Sequential(conv(), nn.Flatten(2), nn.Sigmoid()), [X]),
+    "joined_in_the_middle": (
+        lambda: Fn(lambda s, x: torch.cat([s.c(x).flatten(2), s.d(x).flatten(2)], 1).sigmoid(), c=conv(), d=conv()),
+        [X],
+    ),
+    "a_batch": (
+        lambda: Fn(_join_classes, c=nn.Conv2d(8, 5, 1), d=nn.Conv2d(8, 5, 1)),
+        [(2, 8, 4, 4), (2, 8, 4, 4)],
+    ),
+    "silu_before_a_quantised_operator": (
+        lambda: nn.Sequential(nn.Conv2d(8, 8, 1), nn.SiLU(), nn.Conv2d(8, 8, 1)),
+        [X],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NO_ENDS)
+def test_no_firmware_kernel_with_a_float_result(name: str) -> None:
+    build, shapes = NO_ENDS[name]
+    found = kernels(compiled(_ends(build, *shapes).mod, MMALIB))
+    assert not {"c7x_int8_silu_f32out", "c7x_int8_concat_sigmoid"} & set(found), found
+
+
+@pytest.mark.parametrize(
+    "normalise",
+    [lambda x: x - x.mean(), lambda x: x / torch.arange(1.0, 11.0), lambda x: 1.0 / (x + 9.0), lambda x: x.abs() * 2],
+    ids=["by_a_computed_mean", "by_column", "its_inverse", "its_size"],
+)
+def test_other_preparations_are_no_normalised_image(normalise: Any) -> None:
+    model = Fn(lambda s, x: s.c(normalise(x)), c=nn.Conv2d(3, 8, 1))
+    mod = quantise(model, torch.rand(1, 3, 12, 10), samples=0).mod
+    assert "c7x_int8_quantize_rgb" not in kernels(compiled(mod, MMALIB))
+
+
+def test_boxes_and_scores_do_not_share_a_scale(runner: Runner) -> None:
+    """A head that joins pixels and probabilities: one scale for both would leave nothing of the probabilities."""
+    torch.manual_seed(0)
+    model, args = MODELS["yolo_head"].make()[:2]
+    model = quantise(model, *args, symmetric_activations=False)
+    scores = slice(4, None)
+    assert sqnr(model.real[0][..., scores], model.simulated[0][..., scores]) > 28
+    assert sqnr(model.real[0][..., :4], model.simulated[0][..., :4]) > 28
+    for target in (OWN, MMALIB):
+        result = compiled(model.mod, target)
+        assert float_calls(result) == 0
+        got = runner.run(result, *model.inputs)[0]
+        assert sqnr(model.simulated[0][..., scores], got[..., scores]) > 28
 
 
 def test_a_convolution_without_a_quantised_result_has_constant_float_weights(runner: Runner) -> None:

@@ -156,10 +156,16 @@ def test_int16_weights_and_float_bias() -> None:
 
 
 def test_cat_shares_one_scale() -> None:
-    model = Calls(lambda m, x: torch.cat([m.a(x), 5 * m.b(x)], 1), a=conv(), b=conv(4, 4, 1))
+    model = Calls(lambda m, x: torch.cat([m.a(x), m.b(m.a(x))], 1), a=conv(), b=conv(4, 4, 1))
     found = scales(converted(model, X))
-    assert found["conv2d"] == found["mul"] == found["cat"]
+    assert found["conv2d"] == found["conv2d_2"] == found["cat"]
     assert found["conv2d"] != found["inputs_0"]
+    # What is computed in float does not press its range on others, unless all that reads the result wants integers.
+    boxes = Calls(lambda m, x: torch.cat([m.a(x).sigmoid(), 100 * m.b(x).exp()], 1), a=conv(), b=conv())
+    assert "cat" not in scales(converted(boxes, X))
+    read = Calls(lambda m, x: m.c(torch.cat([m.a(x), 5 * m.b(x)], 1)), a=conv(), b=conv(), c=conv(8, 4))
+    found = scales(converted(read, X))
+    assert found["conv2d"] == found["mul"] == found["cat"]
 
 
 def test_moved_data_keeps_its_scale() -> None:
@@ -278,11 +284,11 @@ def test_softmax_between_integers() -> None:
     assert "softmax" in scales(converted(model, torch.randn(6, 6)))
 
 
-def test_mean_over_the_image_only() -> None:
-    model = Calls(lambda m, x: (m.a(x).mean((2, 3)), m.a(x).mean(1)), a=conv())
+def test_mean_over_neighbouring_axes() -> None:
+    model = Calls(lambda m, x: [m.a(x).mean(axes) for axes in ((2, 3), 1, (-1,), (1, 2, 3), (1, 3), (0, 2))], a=conv())
     found = scales(converted(model, X))
-    assert "mean" in found
-    assert "mean_1" not in found
+    assert {"mean", "mean_1", "mean_2", "mean_3"} <= set(found)
+    assert not {"mean_4", "mean_5"} & set(found)
 
 
 def test_keep_float() -> None:

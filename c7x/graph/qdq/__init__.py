@@ -63,9 +63,12 @@ def _quantize(fusion: Fusion, line: Line, call: Any) -> Any:
 
 def _note(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> None:
     """Why float operators stay between a dequantize and this quantize."""
-    op = op_name(line.value(clip.source))
+    call = line.value(clip.source)
+    op = op_name(call)
     if op is not None:
-        fusion.refuse(line, f"no {out.dtype} kernel for {op} of these operands")
+        real = [op_name(line.value(a)) for a in call.args if op_name(line.value(a)) not in (None, "dequantize")]
+        why = f"its operand is the real result of {real[0]}" if real else "of these operands"
+        fusion.refuse(line, f"no {out.dtype} kernel for {op}{': ' if real else ' '}{why}")
         fusion.reasons.setdefault(str(clip.source.name), fusion.reasons[line.current])
 
 

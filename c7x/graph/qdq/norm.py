@@ -10,6 +10,7 @@ import numpy as np
 from c7x.graph.line import Line, const_numpy, is_const, make_const, op_name, shape_of, tensor_type
 from c7x.graph.qdq.fusion import Fusion
 from c7x.graph.qdq.values import Clipped, Params, Quantized, quantized, scaled
+from c7x.graph.simplify import axes_of
 
 
 def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
@@ -41,6 +42,16 @@ def _softmax(
     shape = data.shape
     axis = int(call.attrs.axis) % len(shape)
     line.absorb(data.via, clip.source, *clip.via[::-1])
+    distances = line.call(data.tensor, "permute_dims") if fusion.mmalib and out.dtype == "int8" else None
+    if distances is not None and len(shape) == 4 and axis == 1 and axes_of(distances) == [0, 2, 1, 3]:
+        # [N, sides, bins, places] -> [N, bins, sides, places], as a box head with distributions over distances has it.
+        b, k, a, n = shape
+        line.absorb(data.tensor)
+        scalars = [b, a, k, n, data.params.zero, attrs["x_scale"], out.zero, out.scale]
+        result = line.main(
+            fusion.firmware("c7x_int8_dfl_softmax", [distances.args[0]], scalars, tensor_type(shape, "int8"))
+        )
+        return fusion.clamp8(result, out, attrs["low"], attrs["high"])
     view = {"outer": math.prod(shape[:axis]), "axis": shape[axis], "inner": math.prod(shape[axis + 1 :])}
     return fusion.own(line, "qsoftmax", [data.tensor], {**attrs, **view}, shape, out.dtype)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from c7x.graph.line import Line, op_name, shape_of, tensor_type
 from c7x.graph.qdq.fusion import Fusion
 from c7x.graph.qdq.scales import multiplier_shift
 from c7x.graph.qdq.values import Clipped, Params, Quantized, quantized
+from c7x.graph.simplify import RESHAPES
 
 
 @dataclass(frozen=True)
@@ -31,75 +33,135 @@ def _ints(values: Any) -> list[int]:
 
 
 def _average(call: Any) -> Window | None:
-    """The window of an operator that averages; None for any other."""
+    """The window of an operator that averages over an image or a row; None for any other."""
     shape = shape_of(call.args[0])
-    if len(shape) != 4:
-        return None
-    h, w = shape[2:]
     a = call.attrs
     match op_name(call):
         case "mean":
-            axes = sorted(int(x) % 4 for x in a.axis) if a.axis is not None else [0, 1, 2, 3]
-            return Window((h, w), (h, w), (0, 0, 0, 0), (1, 1), False) if axes == [2, 3] else None
-        case "nn.adaptive_avg_pool2d":
-            oh, ow = shape_of(call)[2:]
-            if str(a.layout) != "NCHW" or h % oh or w % ow:
+            axes = _mean_axes(call)
+            if axes == list(range(2, len(shape))) and len(shape) in (3, 4):
+                return _even(shape[2:], (1,) * (len(shape) - 2))
+        case "nn.adaptive_avg_pool1d" | "nn.adaptive_avg_pool2d":
+            sizes = shape_of(call)[2:]
+            if str(a.layout) in ("NCW", "NCHW") and not any(d % o for d, o in zip(shape[2:], sizes, strict=True)):
+                return _even(shape[2:], sizes)
+        case "nn.avg_pool1d" | "nn.avg_pool2d":
+            if str(a.layout) not in ("NCW", "NCHW") or any(d != 1 for d in _ints(a.dilation)):
                 return None
-            return Window((h // oh, w // ow), (h // oh, w // ow), (0, 0, 0, 0), (oh, ow), False)
-        case "nn.avg_pool2d":
-            if str(a.layout) != "NCHW" or any(d != 1 for d in _ints(a.dilation)):
-                return None
-            pool, strides, padding = _ints(a.pool_size), _ints(a.strides), _ints(a.padding)
+            pool, strides, padding, out = _ints(a.pool_size), _ints(a.strides), _ints(a.padding), shape_of(call)[2:]
+            if len(pool) == 1:
+                (before, after) = padding
+                pool, strides, padding, out = [1, *pool], [1, *strides], [0, before, 0, after], (1, *out)
             return Window(
                 (pool[0], pool[1]),
                 (strides[0], strides[1]),
                 (padding[0], padding[1], padding[2], padding[3]),
-                (shape_of(call)[2], shape_of(call)[3]),
+                (out[0], out[1]),
                 bool(a.count_include_pad),
             )
     return None
 
 
+def _mean_axes(call: Any) -> list[int]:
+    rank = len(shape_of(call.args[0]))
+    return sorted(int(x) % rank for x in call.attrs.axis) if call.attrs.axis is not None else list(range(rank))
+
+
+def _even(sizes: tuple[int, ...], out: tuple[int, ...]) -> Window:
+    """Windows that part an image, or a row, into ``out`` equal pieces."""
+    (h, w), (oh, ow) = ((1, *v)[-2:] for v in (sizes, out))
+    return Window((h // oh, w // ow), (h // oh, w // ow), (0, 0, 0, 0), (oh, ow), False)
+
+
+#: Operators that average.
+AVERAGES = ("mean", "nn.adaptive_avg_pool1d", "nn.adaptive_avg_pool2d", "nn.avg_pool1d", "nn.avg_pool2d")
+
+
 def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
-    """``quantize(clip(average(dequantize)))``: mean over H and W, adaptive and plain average pools."""
+    """``quantize(clip(average(dequantize)))``: means over neighbouring axes, adaptive and plain average pools."""
     source, via = clip.source, [clip.source]
     call = line.value(source)
-    if op_name(call) == "reshape":
+    if op_name(call) in RESHAPES:
         source = call.args[0]
         via.insert(0, source)
         call = line.value(source)
-    if op_name(call) not in ("mean", "nn.adaptive_avg_pool2d", "nn.avg_pool2d"):
+    if op_name(call) not in AVERAGES:
         return None
     data = quantized(line, call.args[0])
-    window = _average(call)
-    if data is None or window is None or data.params.dtype != out.dtype:
-        fusion.refuse(line, "an average over other axes than height and width, or of windows of several sizes")
-        return None
-    ratios = _ratios(window, data, out)
-    if ratios is None:
-        fusion.refuse(line, "its scales are out of all proportion to the result's")
+    if data is None or data.params.dtype != out.dtype:
+        fusion.refuse(line, f"an average of what is not {out.dtype} per tensor")
         return None
     low, high = fusion.bounds(out, clip)
-    n, c, h, w = data.shape
-    oh, ow = window.out
     shape = shape_of(clip.source)
-    line.absorb(data.via, *via, *clip.via[::-1])
-    quant = [data.params.zero, data.params.scale, out.zero, out.scale]
-    top, left, _bottom, _right = window.padding
-    if fusion.on_firmware(line, data.tensor) and out.dtype == "int8":
-        ty = tensor_type((n, c, oh, ow), "int8")
-        if window.pool == (h, w) and (oh, ow) == (1, 1) and not any(window.padding):
-            call = fusion.firmware("c7x_int8_global_avg_pool", [data.tensor], [n, c, h, w, *quant], ty)
-        elif len(ratios) == 1 and ratios[0][0] == window.pool[0] * window.pool[1]:
-            sizes = [n, c, h, w, oh, ow, *window.pool, *window.strides, top, left]
-            call = fusion.firmware("c7x_int8_avg_pool", [data.tensor], [*sizes, *quant], ty)
-        else:
-            call = None
-            fusion.detour(line, "not the firmware's kernel: it divides by the whole window everywhere")
-        if call is not None:
-            result = fusion.clamp8(line.main(call), out, low, high)
+    absorbed = (data.via, *via, *clip.via[::-1])
+    window = _average(call)
+    if window is None:
+        flat = _flat_mean(call)
+        if flat is None:
+            fusion.refuse(line, "an average over axes that are no neighbours, or of windows of several sizes")
+            return None
+        window, view = flat
+        ratios = _ratios(window, view[1:3], data, out)
+        if ratios is not None:
+            line.absorb(*absorbed)
+            rows = line.emit(relax.op.reshape(data.tensor, view), "_rows")
+            attrs = _attrs(window, ratios, data, out, low, high)
+            result = fusion.own(line, "qavg_pool2d", [rows], attrs, (view[0], 1, 1, view[3]), out.dtype)
             return _shaped(line, result, shape)
-    attrs = {
+    else:
+        n, c, *sizes = data.shape
+        h, w = (1, *sizes)[-2:]
+        ratios = _ratios(window, (h, w), data, out)
+        if ratios is not None:
+            line.absorb(*absorbed)
+            call = _firmware(fusion, line, window, ratios, data, out)
+            if call is not None:
+                return _shaped(line, fusion.clamp8(line.main(call), out, low, high), shape)
+            attrs = _attrs(window, ratios, data, out, low, high)
+            result_shape = (n, *window.out, c)
+            image = _last(fusion, line, data.tensor)
+            result = fusion.own(line, "qavg_pool2d", [image], attrs, result_shape, out.dtype)
+            return _shaped(line, _first(line, result, len(data.shape)), shape)
+    fusion.refuse(line, "its scales are out of all proportion to the result's")
+    return None
+
+
+def _flat_mean(call: Any) -> tuple[Window, tuple[int, int, int, int]] | None:
+    """A mean over neighbouring axes as a pool over the rows of [outer, 1, axes, inner]; None when there are others in
+    between."""
+    if op_name(call) != "mean":
+        return None
+    shape, axes = shape_of(call.args[0]), _mean_axes(call)
+    if not axes or axes != list(range(axes[0], axes[-1] + 1)):
+        return None
+    outer, run, inner = (
+        math.prod(part) for part in (shape[: axes[0]], shape[axes[0] : axes[-1] + 1], shape[axes[-1] + 1 :])
+    )
+    return _even((run,), (1,)), (outer, 1, run, inner)
+
+
+def _firmware(fusion: Fusion, line: Line, window: Window, ratios: list[list[int]], data: Quantized, out: Params) -> Any:
+    """The call of the firmware's kernel; None when it is not asked, or does not take the window."""
+    if not fusion.on_firmware(line, data.tensor) or out.dtype != "int8":
+        return None
+    n, c, *sizes = data.shape
+    h, w = (1, *sizes)[-2:]
+    top, left, _bottom, _right = window.padding
+    quant = [data.params.zero, data.params.scale, out.zero, out.scale]
+    ty = tensor_type((n, c, *window.out), "int8")
+    if window.pool == (h, w) and window.out == (1, 1) and not any(window.padding):
+        return fusion.firmware("c7x_int8_global_avg_pool", [data.tensor], [n, c, h, w, *quant], ty)
+    if len(ratios) == 1 and ratios[0][0] == window.pool[0] * window.pool[1]:
+        scalars = [n, c, h, w, *window.out, *window.pool, *window.strides, top, left, *quant]
+        return fusion.firmware("c7x_int8_avg_pool", [data.tensor], scalars, ty)
+    fusion.detour(line, "not the firmware's kernel: it divides by the whole window everywhere")
+    return None
+
+
+def _attrs(
+    window: Window, ratios: list[list[int]], data: Quantized, out: Params, low: int, high: int
+) -> dict[str, Any]:
+    return {
         "pool": list(window.pool),
         "strides": list(window.strides),
         "padding": list(window.padding),
@@ -110,8 +172,21 @@ def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
         "low": low,
         "high": high,
     }
-    result = fusion.own(line, "qavg_pool2d", [fusion.last(line, data.tensor)], attrs, (n, oh, ow, c), out.dtype)
-    return _shaped(line, first(result), shape)
+
+
+def _last(fusion: Fusion, line: Line, tensor: Any) -> Any:
+    """[N,C,H,W] channels last; [N,C,W] as an image of one row."""
+    last = fusion.last(line, tensor)
+    shape = shape_of(last)
+    return last if len(shape) == 4 else line.emit(relax.op.reshape(last, (shape[0], 1, *shape[1:])), "_row")
+
+
+def _first(line: Line, result: Any, rank: int) -> Any:
+    """What ``_last`` did, taken back."""
+    if rank == 4:
+        return first(result)
+    n, _, w, c = shape_of(result)
+    return first(line.emit(relax.op.reshape(result, (n, w, c)), "_row"))
 
 
 def _shaped(line: Line, result: Any, shape: tuple[int, ...]) -> Any:
@@ -140,8 +215,8 @@ def _counts(window: Window, size: tuple[int, int]) -> list[int]:
     return sorted({a * b for a in lengths[0] for b in lengths[1]}, reverse=True)
 
 
-def _ratios(window: Window, data: Quantized, out: Params) -> list[list[int]] | None:
-    counts = _counts(window, (data.shape[2], data.shape[3]))
+def _ratios(window: Window, size: tuple[int, int], data: Quantized, out: Params) -> list[list[int]] | None:
+    counts = _counts(window, size)
     if counts[-1] <= 0:
         return None
     fitted = multiplier_shift(data.params.scale / out.scale / np.array(counts, np.float64))
@@ -151,42 +226,22 @@ def _ratios(window: Window, data: Quantized, out: Params) -> list[list[int]] | N
 
 
 def maximum(fusion: Fusion, line: Line, call: Any, data: Quantized) -> Any:
-    """The integers of ``max_pool2d(dequantize)``; None when no kernel takes it."""
+    """The integers of a maximum pool over ``dequantize``, an image or a row; None when no kernel takes it."""
     a = call.attrs
-    if op_name(call) == "nn.max_pool1d":
-        return _maximum_of_rows(fusion, line, call, data)
-    if str(a.layout) != "NCHW" or len(shape_of(call)) != 4:
+    if str(a.layout) not in ("NCW", "NCHW"):
         return None
     pool, strides, padding, dilation = (_ints(v) for v in (a.pool_size, a.strides, a.padding, a.dilation))
-    n, c, h, w = data.shape
-    oh, ow = shape_of(call)[2:]
-    if fusion.on_firmware(line, data.tensor) and data.params.dtype == "int8" and dilation == [1, 1]:
-        scalars = [n, c, h, w, oh, ow, *pool, *strides, padding[0], padding[1]]
+    out = list(shape_of(call)[2:])
+    n, c, *sizes = data.shape
+    if len(sizes) == 1:
+        pool, strides, dilation, out, sizes = ([1, *v] for v in (pool, strides, dilation, out, sizes))
+        padding = [0, padding[0], 0, padding[1]]
+    elif fusion.on_firmware(line, data.tensor) and data.params.dtype == "int8" and dilation == [1, 1]:
+        scalars = [n, c, *sizes, *out, *pool, *strides, padding[0], padding[1]]
         return line.main(
             fusion.firmware("c7x_int8_max_pool", [data.tensor], scalars, tensor_type(shape_of(call), "int8"))
         )
     attrs = {"pool": pool, "strides": strides, "padding": padding, "dilation": dilation, "x_zero": 0}
-    last = fusion.last(line, data.tensor)
-    return first(fusion.own(line, "qmax_pool2d", [last], attrs, (n, oh, ow, c), data.params.dtype))
-
-
-def _maximum_of_rows(fusion: Fusion, line: Line, call: Any, data: Quantized) -> Any:
-    """A 1-D pool as one row of an image."""
-    a = call.attrs
-    if str(a.layout) != "NCW":
-        return None
-    (pool,), (stride,), (before, after), (dilation,) = (
-        _ints(v) for v in (a.pool_size, a.strides, a.padding, a.dilation)
-    )
-    n, c, w = data.shape
-    row = line.emit(relax.op.reshape(fusion.last(line, data.tensor), (n, 1, w, c)), "_row")
-    attrs = {
-        "pool": [1, pool],
-        "strides": [1, stride],
-        "padding": [0, before, 0, after],
-        "dilation": [1, dilation],
-        "x_zero": 0,
-    }
-    width = shape_of(call)[2]
-    result = fusion.own(line, "qmax_pool2d", [row], attrs, (n, 1, width, c), data.params.dtype)
-    return first(line.emit(relax.op.reshape(result, (n, width, c)), "_row"))
+    image = _last(fusion, line, data.tensor)
+    result = fusion.own(line, "qmax_pool2d", [image], attrs, (n, *out, c), data.params.dtype)
+    return _first(line, result, len(data.shape))
