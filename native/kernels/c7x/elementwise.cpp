@@ -1,4 +1,5 @@
 /* kernels.md section 2, section 4 and the concatenation of section 3, with streams and vectors. */
+#if C7X_KERNELS_C7X
 #include "streams.h"
 
 #include "c7x_kernels.h"
@@ -292,3 +293,5 @@ int32_t c7x_int16_residual_add_relu(const void* x, const void* skip, const void*
   }
   return c7x_int16_residual_add_relu_reference(a + head, b + head, params, y + head, num_elements - head, has_relu);
 }
+
+#endif /* C7X_KERNELS_C7X: without it, the reference is all there is. */
