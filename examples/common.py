@@ -86,7 +86,7 @@ def c7x(*words: str | Path, shown: bool = True) -> str:
     return done.stdout or ""
 
 
-def compile_network(source: Path, folder: Path, options: argparse.Namespace, *more: str) -> None:
+def compile_network(source: Path, folder: Path, options: argparse.Namespace) -> None:
     """Quantises a model and compiles it to ``folder/lib0.out``, for the board of the options."""
     words: list[str | Path] = ["compile", source, "-o", folder]
     if options.board == VIRTUAL:
@@ -94,7 +94,7 @@ def compile_network(source: Path, folder: Path, options: argparse.Namespace, *mo
     else:
         words += ["--mode", "c7x_dload", "--board", options.board]
     if options.dtype != "float32":
-        words += ["--quantize", options.dtype, *more]
+        words += ["--quantize", options.dtype]
     if options.profile_layers:
         words.append("--profile-layers")
     c7x(*words)

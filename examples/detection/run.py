@@ -30,9 +30,6 @@ HERE = Path(__file__).resolve().parent
 MTCNN = ("pnet", "rnet", "onet")
 #: O-Net's, and that of YOLO's documents.
 CONFIDENCE = {"mtcnn": 0.7, "yolo": 0.25}
-#: MTCNN's box offsets are small but for some, which count: nothing is cut. YOLO's last concatenation puts scores to 1
-#: and boxes to 640 into one tensor, which int8 cannot hold with one scale.
-QUANTIZE = {"mtcnn": ["--quantize-scale", "minmax"], "yolo": ["--keep-float", "cat"]}
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -112,7 +109,7 @@ def main(arguments: list[str] | None = None) -> int:
         common.say(f"network: {options.network}, {options.dtype}, on {options.board}")
         if not options.inference_only:
             for name, source in networks.items():
-                common.compile_network(source, options.build_dir / name, options, *QUANTIZE[options.network])
+                common.compile_network(source, options.build_dir / name, options)
         if not options.compile_only:
             with Image.open(path) as file:
                 image = np.asarray(file.convert("RGB"))
