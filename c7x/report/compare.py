@@ -320,13 +320,11 @@ def check_stage(ws: Workspace, *, reporter: Reporter = SILENT) -> dict[str, Any]
     comparison = _compare(ws, (), None, reporter)
     result = comparison.to_json()
     if not result["passed"]:
+        cause, hint = why_it_disagrees(ws, comparison.dtype)
         error = DisagreementError(
             f"the built model computes something else than {comparison.reference}: {_failures(comparison.outputs)}",
-            cause="a defect of c7x, or a model whose result hangs on the last bits (an index of nearly equal values)",
-            hint="c7x compare shows the figures; --no-check keeps the result; please report the model"
-            if comparison.dtype is None
-            else "c7x compare shows the figures; MMALIB's 8-bit multipliers are exact with --quantize-scale pow2 only; "
-            "--no-check keeps the result",
+            cause=cause,
+            hint=hint,
         )
         error.details = result
         raise error
@@ -339,6 +337,22 @@ def check_stage(ws: Workspace, *, reporter: Reporter = SILENT) -> dict[str, Any]
             f"{_lowest(comparison.float_outputs)} against float"
         )
     return result
+
+
+def why_it_disagrees(ws: Workspace, dtype: str | None) -> tuple[str, str]:
+    """Cause and hint for a built model that is not what PyTorch computes; ``dtype`` of a quantised one, else None."""
+    on_firmware = "-mmalib=1" in str(ws.manifest.get("target"))
+    if dtype is not None and on_firmware:
+        return (
+            "the firmware's kernels are coarser than PyTorch: MMALIB scales by 8 bits, and its curves (gelu, silu, "
+            "hardswish, hardsigmoid) round down; in a deep net that adds up",
+            "try --quantize-scale pow2, whose scales fit 8 bits, or leave -mmalib=1 out to see what c7x's own kernels "
+            "give; --no-check keeps the result, and c7x compare shows the figures against float",
+        )
+    return (
+        "a defect of c7x, or a model whose result hangs on the last bits (an index of nearly equal values)",
+        "c7x compare shows the figures; --no-check keeps the result; please report the model",
+    )
 
 
 def _lowest(comparisons: Sequence[OutputComparison]) -> str:

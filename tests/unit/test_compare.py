@@ -11,7 +11,14 @@ import pytest
 
 from c7x.errors import CheckFailed, CrashError, DisagreementError, FormatError, RunError, WorkspaceError
 from c7x.report.bench import HostExecutable, InProcess, bench_stage, measure
-from c7x.report.compare import Tolerance, check_stage, compare_arrays, compare_outputs, compare_stage
+from c7x.report.compare import (
+    Tolerance,
+    check_stage,
+    compare_arrays,
+    compare_outputs,
+    compare_stage,
+    why_it_disagrees,
+)
 from c7x.workspace import Workspace
 
 F = np.float32
@@ -302,3 +309,22 @@ def test_the_stage_leaves_the_tolerance_to_the_kind_of_model(
     monkeypatch.setattr(compare, "compare_stage", record)
     stages._compare(Workspace(tmp_path), options, SILENT)
     assert seen == [tolerance]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "target", "words"),
+    [
+        ("int8", "c_static -mcpu=c7x -mmalib=1", ("coarser than PyTorch", "--quantize-scale pow2")),
+        ("int8", "c_static -mcpu=c7x", ("a defect of c7x", "report the model")),
+        (None, "c_static -mcpu=c7x -mmalib=1", ("a defect of c7x", "report the model")),
+    ],
+)
+def test_a_disagreement_is_blamed_on_the_firmware_only_where_it_computes(
+    tmp_path: Path, dtype: str | None, target: str, words: tuple[str, str]
+) -> None:
+    ws = Workspace(tmp_path / "build")
+    with ws.stage("codegen", inputs=[]) as run:
+        run.facts["target"] = target
+    cause, hint = why_it_disagrees(ws, dtype)
+    assert words[0] in cause
+    assert words[1] in hint
