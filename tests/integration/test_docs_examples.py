@@ -1,4 +1,4 @@
-"""The examples of the documentation work as they stand there."""
+"""The C code of the documentation works as it stands there, with every compiler. tests/docs runs all other blocks."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from tvm import relax
 
 import c7x
+from tests.docs.given import relax_module
 
 PAGE = (Path(__file__).parents[2] / "docs" / "getting-started.md").read_text(encoding="utf-8")
 
@@ -36,17 +34,6 @@ def _blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def _module() -> Any:
-    builder = relax.BlockBuilder()
-    x = relax.Var("image", relax.TensorType((1, 4), "float32"))
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            scaled = builder.emit(relax.op.multiply(x, relax.const(np.full((1, 4), 3, np.float32), "float32")))
-            value = builder.emit_output(builder.emit(relax.op.nn.relu(scaled)))
-        builder.emit_func_output(value)
-    return builder.get()
-
-
 @pytest.mark.parametrize(
     ("compiler", "flags"),
     [("gcc", ("-std=c99",)), ("g++", ("-x", "c++", "-std=c++14")), ("clang", ("-std=c99",))],
@@ -54,7 +41,7 @@ def _module() -> Any:
 def test_calling_the_model_from_c(compiler: str, flags: tuple[str, ...], tmp_path: Path) -> None:
     if shutil.which(compiler) is None:
         pytest.skip(f"needs {compiler}")
-    for name, content in c7x.build(_module(), "c_static -mcpu=c7x").files.items():
+    for name, content in c7x.build(relax_module(), "c_static -mcpu=c7x").files.items():
         (tmp_path / name).write_bytes(content)
     (block,) = _blocks("c")
     (tmp_path / "main.c").write_text(block + _MAIN, encoding="utf-8")
@@ -64,10 +51,3 @@ def test_calling_the_model_from_c(compiler: str, flags: tuple[str, ...], tmp_pat
     )
     shown = subprocess.run([tmp_path / "infer"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
     assert [float(line) for line in shown.split()] == [0.0, 1.5, 6.0, 0.0]
-
-
-def test_build_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (block,) = [block for block in _blocks("python") if "c7x.build" in block]
-    exec(block, {"mod": _module()})
-    assert (tmp_path / "model_library.tar").is_file()
