@@ -25,6 +25,7 @@ from c7x.codegen.kernels.conv_common import (
     choose_strip,
     conv_shape,
     epilogue_inputs,
+    epilogue_of,
     finish,
     pad_function,
 )
@@ -50,7 +51,7 @@ def supports(attrs: Mapping[str, Any], inputs: Sequence[Operand], outputs: Seque
     reason = require_float([*(i.type for i in inputs), *outputs])
     if reason is not None:
         return reason
-    s = conv_shape(attrs, inputs, outputs[0])
+    s = conv_shape(attrs, inputs, outputs[0], epilogue_of(attrs))
     if s.c % s.groups or s.o % s.groups or inputs[1].type.shape[1] * s.groups != s.c:
         return f"{s.c} input and {s.o} output channels do not divide into {s.groups} groups"
     top, left, bottom, right = s.padding
@@ -66,7 +67,7 @@ def generate(
     attrs: Mapping[str, Any], inputs: Sequence[Operand], outputs: Sequence[TensorType], options: KernelOptions
 ) -> GeneratedKernel:
     """The function for a ``c7x.conv2d`` call; see ``c7x.codegen.kernels.generate``."""
-    s = conv_shape(attrs, inputs, outputs[0])
+    s = conv_shape(attrs, inputs, outputs[0], epilogue_of(attrs))
     weights = np.asarray(inputs[1].value, dtype=np.float32)
     if s.depthwise:
         return depthwise(s, weights, inputs, outputs)

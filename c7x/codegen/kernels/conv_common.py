@@ -66,8 +66,10 @@ class ConvShape:
         return self.groups == self.c == self.o and self.groups > 1
 
 
-def conv_shape(attrs: Mapping[str, Any], inputs: Sequence[Operand], output: TensorType) -> ConvShape:
-    """The shape of a ``c7x.conv2d`` call whose form ``supports`` has accepted."""
+def conv_shape(
+    attrs: Mapping[str, Any], inputs: Sequence[Operand], output: TensorType, epilogue: Epilogue
+) -> ConvShape:
+    """The shape of a ``c7x.conv2d`` or ``c7x.qconv2d`` call whose form ``supports`` has accepted."""
     n, h, w, c = inputs[0].type.shape
     o, _, kh, kw = inputs[1].type.shape
     _, oh, ow, _ = output.shape
@@ -76,11 +78,13 @@ def conv_shape(attrs: Mapping[str, Any], inputs: Sequence[Operand], output: Tens
     dh, dw = attrs["dilation"]
     return ConvShape(
         n=n, h=h, w=w, c=c, o=o, oh=oh, ow=ow, kh=kh, kw=kw, stride=(sh, sw), padding=(top, left, bottom, right),
-        dilation=(dh, dw), groups=attrs["groups"],
-        epilogue=Epilogue(
-            bias=attrs["has_bias"], residual=attrs["has_residual"], activation=attrs["activation"]
-        ),
+        dilation=(dh, dw), groups=attrs["groups"], epilogue=epilogue,
     )  # fmt: skip
+
+
+def epilogue_of(attrs: Mapping[str, Any]) -> Epilogue:
+    """What a ``c7x.conv2d`` call does with its sums."""
+    return Epilogue(bias=attrs["has_bias"], residual=attrs["has_residual"], activation=attrs["activation"])
 
 
 def name_hint(s: ConvShape) -> str:

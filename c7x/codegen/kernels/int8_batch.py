@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from c7x.codegen.kernels.base import LANES, GeneratedKernel, KernelOptions, Operand, align64, ceil_div
-from c7x.codegen.kernels.int8_common import MAX_DEPTH_INT8, fill, finish, hot, require_integer
+from c7x.codegen.kernels.int8_common import MAX_DEPTH_INT8, fill, hot, loops, requantized, require_integer
 from c7x.codegen.program import TensorType
 
 #: Rows of a in a tile.
@@ -102,10 +102,8 @@ _WIDE = """\
     for (int32_t m = 0; m < @M@; ++m) {
       for (int32_t n = 0; n < @N@; ++n) {
         int64_t sum = 0;
-        int64_t v;
         for (int32_t k = 0; k < @K@; ++k) sum += (int64_t)a[m * @K@ + k] * b[@B_INDEX@];
-        v = c7x_requantize64(sum, @MUL@, @SHIFT@) + @Y_ZERO@;
-        out0[batch * @Y_SIZE@ + m * @N@ + n] = (int16_t)c7x_clamp_i64(v, @LOW@, @HIGH@);
+        out0[batch * @Y_SIZE@ + m * @N@ + n] = @RESULT@;
       }
     }
   }
@@ -153,16 +151,8 @@ def generate(
     }
     macs = batch * m * n * k
     if outputs[0].dtype == "int16":
-        text = fill(_WIDE, values)
-        return finish(
-            functions="",
-            body=[line[2:] for line in text.splitlines()],
-            inputs=inputs,
-            outputs=outputs,
-            packed={},
-            macs=macs,
-            name_hint="qbatch_matmul_i16",
-        )
+        result = requantized("sum", attrs["mul"], attrs["shift"])
+        return loops(_WIDE, {"RESULT": result, **values}, inputs, outputs, "qbatch_matmul", macs=macs)
     dots = "".join(f"    s{r} = c7x_dot4(s{r}, c7x_splat4b(a + {r * 4 * steps} + 4 * k), b);\n" for r in range(rows))
     zero = f" + c7x_splat8i({attrs['y_zero']})" if attrs["y_zero"] else ""
     stores = "".join(
@@ -181,13 +171,13 @@ def generate(
             "STORES": stores,
         },
     )
-    return finish(
+    return loops(
+        _BODY,
+        values,
+        inputs,
+        outputs,
+        "qbatch_matmul",
         functions=hot("tile", _PARAMS, tile.splitlines()),
-        body=[line[2:] for line in fill(_BODY, values).splitlines()],
-        inputs=inputs,
-        outputs=outputs,
-        packed={},
         workspace_bytes=at_columns + align64(4 * panels * LANES),
         macs=macs,
-        name_hint="qbatch_matmul",
     )

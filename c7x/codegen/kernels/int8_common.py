@@ -49,6 +49,12 @@ def fill(template: str, values: Mapping[str, Any]) -> str:
     return template
 
 
+def requantized(total: str, multiplier: str, shift: str) -> str:
+    """The C expression, with places for ``fill`` (TYPE, Y_ZERO, LOW, HIGH), of the result of a sum of 64 bits; shifts
+    are 17 or more."""
+    return f"(@TYPE@)c7x_clamp_i64(c7x_requantize64({total}, {multiplier}, {shift}) + (@Y_ZERO@), @LOW@, @HIGH@)"
+
+
 _TWINNED = re.compile(r"\bc7x_(dot2|dot4|mul16|widen8|narrow8|clamp8i|requantize8|splat8i|load8i|load32b|splat4b)\(")
 _PARAMETER = re.compile(r"(\w+)(?:,|$)")
 
@@ -75,6 +81,30 @@ def hot(name: str, params: str, body: Sequence[str]) -> str:
         "}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def loops(
+    template: str,
+    values: Mapping[str, Any],
+    inputs: Sequence[Operand],
+    outputs: Sequence[TensorType],
+    name: str,
+    *,
+    functions: str = "",
+    workspace_bytes: int = 0,
+    macs: int = 0,
+) -> GeneratedKernel:
+    """The kernel whose body is the filled template, which is indented by two; an int16 kernel's name says so."""
+    return finish(
+        functions=functions,
+        body=[line[2:] for line in fill(template, {**values, "TYPE": outputs[0].c_type}).splitlines()],
+        inputs=inputs,
+        outputs=outputs,
+        packed={},
+        workspace_bytes=workspace_bytes,
+        macs=macs,
+        name_hint=name + ("_i16" if outputs[0].dtype == "int16" else ""),
+    )
 
 
 def finish(

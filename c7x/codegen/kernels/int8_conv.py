@@ -21,7 +21,9 @@ import numpy as np
 
 from c7x.codegen.kernels import int8_depthwise
 from c7x.codegen.kernels.base import LANES, GeneratedKernel, KernelOptions, Operand, align64, ceil_div
-from c7x.codegen.kernels.int8_common import MAX_DEPTH_INT8, fill, finish, hot, require_integer
+from c7x.codegen.kernels.conv_common import ConvShape, conv_shape
+from c7x.codegen.kernels.int8_common import MAX_DEPTH_INT8, fill, finish, hot, requantized, require_integer
+from c7x.codegen.kernels.tile import Epilogue
 from c7x.codegen.program import TensorType
 
 #: Output pixels in a tile.
@@ -40,23 +42,17 @@ SLACK = 64
 
 @dataclass(frozen=True, kw_only=True)
 class QConv:
-    """A quantised convolution but for the values of its constants. Fields as in ``ConvShape``."""
+    """A quantised convolution but for the values of its constants.
 
+    Attributes:
+        shape: sizes, strides, padding.
+        dtype: of data, weight and result.
+        x_zero, y_zero: zero points of data and result.
+        low, high: clip of the result.
+    """
+
+    shape: ConvShape
     dtype: str
-    n: int
-    h: int
-    w: int
-    c: int
-    o: int
-    oh: int
-    ow: int
-    kh: int
-    kw: int
-    stride: tuple[int, int]
-    top: int
-    left: int
-    dilation: tuple[int, int]
-    groups: int
     x_zero: int
     y_zero: int
     low: int
@@ -64,11 +60,13 @@ class QConv:
 
     @property
     def cg(self) -> int:
-        return self.c // self.groups
+        """Input channels of a group."""
+        return self.shape.c // self.shape.groups
 
     @property
     def og(self) -> int:
-        return self.o // self.groups
+        """Output channels of a group."""
+        return self.shape.o // self.shape.groups
 
     @property
     def group(self) -> int:
@@ -77,12 +75,12 @@ class QConv:
     @property
     def taps(self) -> int:
         """Runs of neighbouring elements in one row of a window: the whole row, or one a tap."""
-        return 1 if self.dilation[1] == 1 and self.groups == 1 else self.kw
+        return 1 if self.shape.dilation[1] == 1 and self.shape.groups == 1 else self.shape.kw
 
     @property
     def run(self) -> int:
         """Elements of a run."""
-        return self.kw * self.cg // self.taps
+        return self.shape.kw * self.cg // self.taps
 
     @property
     def steps(self) -> int:
@@ -104,20 +102,8 @@ class QConv:
         return ceil_div(self.og, self.panel)
 
     @property
-    def padded_w(self) -> int:
-        return (self.ow - 1) * self.stride[1] + (self.kw - 1) * self.dilation[1] + 1
-
-    def strip_h(self, rows: int) -> int:
-        """Rows of the padded image behind ``rows`` rows of the output."""
-        return (rows - 1) * self.stride[0] + (self.kh - 1) * self.dilation[0] + 1
-
-    @property
     def itemsize(self) -> int:
         return 1 if self.dtype == "int8" else 2
-
-    @property
-    def macs(self) -> int:
-        return self.n * self.oh * self.ow * self.o * self.kh * self.kw * self.cg
 
 
 def supports(attrs: Mapping[str, Any], inputs: Sequence[Operand], outputs: Sequence[TensorType]) -> str | None:
@@ -134,35 +120,19 @@ def supports(attrs: Mapping[str, Any], inputs: Sequence[Operand], outputs: Seque
     if any(operand.type.shape != (outputs[0].shape[3],) for operand in inputs[2:]):
         return "bias, multiplier and shift must hold one number per output channel"
     s = _shape(attrs, inputs, outputs[0])
-    if s.c != s.groups * s.cg or s.o != s.groups * s.og or inputs[1].type.shape[1] != s.cg:
+    if s.shape.c != s.shape.groups * s.cg or s.shape.o != s.shape.groups * s.og or inputs[1].type.shape[1] != s.cg:
         return "channels and groups do not fit together"
     if s.dtype == "int16" and s.x_zero != 0:
         return f"int16 data with the zero point {s.x_zero} (only 0)"
-    if s.dtype == "int8" and s.cg * s.kh * s.kw > MAX_DEPTH_INT8:
-        return f"a sum of {s.cg * s.kh * s.kw} products (at most {MAX_DEPTH_INT8})"
+    if s.dtype == "int8" and s.cg * s.shape.kh * s.shape.kw > MAX_DEPTH_INT8:
+        return f"a sum of {s.cg * s.shape.kh * s.shape.kw} products (at most {MAX_DEPTH_INT8})"
     return None
 
 
 def _shape(attrs: Mapping[str, Any], inputs: Sequence[Operand], output: TensorType) -> QConv:
-    n, h, w, c = inputs[0].type.shape
-    o, _, kh, kw = inputs[1].type.shape
-    _, oh, ow, _ = output.shape
     return QConv(
+        shape=conv_shape(attrs, inputs, output, Epilogue()),
         dtype=inputs[0].type.dtype,
-        n=n,
-        h=h,
-        w=w,
-        c=c,
-        o=o,
-        oh=oh,
-        ow=ow,
-        kh=kh,
-        kw=kw,
-        stride=(attrs["strides"][0], attrs["strides"][1]),
-        top=attrs["padding"][0],
-        left=attrs["padding"][1],
-        dilation=(attrs["dilation"][0], attrs["dilation"][1]),
-        groups=attrs["groups"],
         x_zero=attrs["x_zero"],
         y_zero=attrs["y_zero"],
         low=attrs["low"],
@@ -175,11 +145,11 @@ def pack_weights(s: QConv, weights: np.ndarray) -> np.ndarray:
     vector for int8, and low or high for int16."""
     taps, run = s.taps, s.run
     # [g, og, KH, taps, run] with a run in the image's order: tap, then channel.
-    rows = weights.reshape(s.groups, s.og, s.cg, s.kh, s.kw).transpose(0, 1, 3, 4, 2)
-    rows = rows.reshape(s.groups, s.og, s.kh, taps, run)
+    rows = weights.reshape(s.shape.groups, s.og, s.cg, s.shape.kh, s.shape.kw).transpose(0, 1, 3, 4, 2)
+    rows = rows.reshape(s.shape.groups, s.og, s.shape.kh, taps, run)
     channels = s.panels * s.panel - s.og
     rows = np.pad(rows, ((0, 0), (0, channels), (0, 0), (0, 0), (0, s.steps * s.group - run)))
-    split = rows.reshape(s.groups, s.panels, s.vectors, LANES, s.kh, taps, s.steps, s.group)
+    split = rows.reshape(s.shape.groups, s.panels, s.vectors, LANES, s.shape.kh, taps, s.steps, s.group)
     packed = split.transpose(0, 1, 4, 5, 6, 2, 3, 7)
     if s.dtype == "int16":
         wide = packed.astype(np.int32)
@@ -190,8 +160,8 @@ def pack_weights(s: QConv, weights: np.ndarray) -> np.ndarray:
 
 def per_channel(s: QConv, values: np.ndarray, fill_value: int = 0) -> np.ndarray:
     """One number per output channel, every group filled up to whole panels."""
-    padded = np.full((s.groups, s.panels * s.panel), fill_value, values.dtype)
-    padded[:, : s.og] = values.reshape(s.groups, s.og)
+    padded = np.full((s.shape.groups, s.panels * s.panel), fill_value, values.dtype)
+    padded[:, : s.og] = values.reshape(s.shape.groups, s.og)
     return padded.reshape(-1)
 
 
@@ -199,15 +169,15 @@ def _bias(s: QConv, weights: np.ndarray, bias: np.ndarray) -> np.ndarray:
     """The bias with what x + 128 and the zero point add to every sum taken away."""
     if s.dtype == "int16":
         return bias.astype(np.int64)
-    offset = (128 + s.x_zero) * weights.astype(np.int64).reshape(s.o, -1).sum(axis=1)
+    offset = (128 + s.x_zero) * weights.astype(np.int64).reshape(s.shape.o, -1).sum(axis=1)
     return np.asarray(bias.astype(np.int64) - offset).astype(np.int32)
 
 
 def _rows(s: QConv) -> int:
     """Output rows computed from one strip."""
-    sizes = sorted({ceil_div(s.oh, n) for n in range(1, s.oh + 1)}, reverse=True)
-    row = s.padded_w * s.c * s.itemsize
-    return next((size for size in sizes if s.strip_h(size) * row <= STRIP_BYTES), 1)
+    sizes = sorted({ceil_div(s.shape.oh, n) for n in range(1, s.shape.oh + 1)}, reverse=True)
+    row = s.shape.padded_w * s.shape.c * s.itemsize
+    return next((size for size in sizes if s.shape.strip_h(size) * row <= STRIP_BYTES), 1)
 
 
 _PAD = """\
@@ -230,27 +200,27 @@ C7X_KERNEL static void @SYMBOL@_pad(const @TYPE@* C7X_RESTRICT image, @WIDE@* C7
 
 
 def _pad_function(s: QConv, rows: int) -> str:
-    left = min(s.left, s.padded_w)
-    cols = min(s.w, s.padded_w - left)
-    row = s.padded_w * s.c
-    right = row - (left + cols) * s.c
+    left = min(s.shape.padding[1], s.shape.padded_w)
+    cols = min(s.shape.w, s.shape.padded_w - left)
+    row = s.shape.padded_w * s.shape.c
+    right = row - (left + cols) * s.shape.c
     zero = s.x_zero + 128 if s.dtype == "int8" else 0
     sides = ""
     if left:
-        sides += f"    for (int32_t j = 0; j < {left * s.c}; ++j) d[j] = {zero};\n"
+        sides += f"    for (int32_t j = 0; j < {left * s.shape.c}; ++j) d[j] = {zero};\n"
     if right:
         sides += f"    for (int32_t j = {row - right}; j < {row}; ++j) d[j] = {zero};\n"
     narrow_data = s.dtype == "int8"
     values = {
         "SIDES": sides,
         "ROWS": rows,
-        "TOP": s.top,
+        "TOP": s.shape.padding[0],
         "ROW": row,
-        "IMAGE_ROW": s.w * s.c,
-        "H": s.h,
+        "IMAGE_ROW": s.shape.w * s.shape.c,
+        "H": s.shape.h,
         "ZERO": zero,
-        "COLS": cols * s.c,
-        "LEFT": left * s.c,
+        "COLS": cols * s.shape.c,
+        "LEFT": left * s.shape.c,
         "TYPE": "int8_t" if narrow_data else "int16_t",
         "WIDE": "uint8_t" if narrow_data else "int16_t",
         "FLIP": " ^ 0x80" if narrow_data else "",
@@ -268,10 +238,10 @@ def _loops(s: QConv, row: int, inner: Sequence[str], after_row: Sequence[str] = 
         lines.append("  " * depth + head)
         depth += 1
 
-    row_step, tap_step = s.dilation[0] * row, s.dilation[1] * s.c
+    row_step, tap_step = s.shape.dilation[0] * row, s.shape.dilation[1] * s.shape.c
     start = "0"
-    if s.kh > 1:
-        open_loop(f"for (int32_t r = 0; r < {s.kh}; ++r) {{")
+    if s.shape.kh > 1:
+        open_loop(f"for (int32_t r = 0; r < {s.shape.kh}; ++r) {{")
         start = f"r * {row_step}"
     outer = depth
     if s.taps > 1:
@@ -335,10 +305,10 @@ def _tile_int8(s: QConv, pixels: int, row: int, vector_shift: bool) -> str:
             else:
                 value = f"@SYMBOL@_requantize(a{p}_{v}, multiplier + {v * LANES}, shift + {v * LANES})"
             value = clip.format(f"{value} + c7x_splat8i({s.y_zero})" if s.y_zero else value)
-            target = f"row + {v * LANES}" if partial else f"dst + {p * s.o + v * LANES}"
+            target = f"row + {v * LANES}" if partial else f"dst + {p * s.shape.o + v * LANES}"
             lines.append(f"  c7x_narrow8({target}, {value});")
         if partial:
-            lines.append(f"  memcpy(dst + {p * s.o}, row, (size_t)count);")
+            lines.append(f"  memcpy(dst + {p * s.shape.o}, row, (size_t)count);")
     return hot("tile", _params(s), lines)
 
 
@@ -397,19 +367,21 @@ def _tile_int16(s: QConv, pixels: int, row: int) -> str:
     rows = max(1, chunk // (s.taps * s.steps)) if small_row else 1
     after: list[str] = []
     if small_row:
-        if s.kh > 1:
-            condition = f"r == {s.kh - 1}" if rows >= s.kh else f"r % {rows} == {rows - 1} || r == {s.kh - 1}"
+        if s.shape.kh > 1:
+            condition = (
+                f"r == {s.shape.kh - 1}" if rows >= s.shape.kh else f"r % {rows} == {rows - 1} || r == {s.shape.kh - 1}"
+            )
             after = [f"if ({condition}) {{", *("  " + f for f in flush), "}"]
         else:
             after = flush
     lines += ["  " + line for line in _loops(s, row, inner, after)]
-    zero = f" + {s.y_zero}" if s.y_zero else ""
+    bounds = {"TYPE": "int16_t", "Y_ZERO": s.y_zero, "LOW": s.low, "HIGH": s.high}
+    result = fill(requantized("sums[@AT@ + i]", "multiplier[i]", "shift[i]"), bounds)
     limit = "count" if s.og % s.panel else str(LANES)
     for p in range(pixels):
         lines += [
             f"  for (int32_t i = 0; i < {limit}; ++i) {{",
-            f"    const int64_t v = c7x_requantize64(sums[{p * LANES} + i], multiplier[i], shift[i]){zero};",
-            f"    dst[{p * s.o} + i] = (int16_t)c7x_clamp_i64(v, {s.low}, {s.high});",
+            f"    dst[{p * s.shape.o} + i] = {result.replace('@AT@', str(p * LANES))};",
             "  }",
         ]
     return hot("tile", _params(s), lines)
@@ -417,13 +389,13 @@ def _tile_int16(s: QConv, pixels: int, row: int) -> str:
 
 def name_hint(s: QConv) -> str:
     """Like ``qconv2d_3x3_s2``."""
-    name = f"qconv2d_{s.kh}x{s.kw}"
-    if s.stride != (1, 1):
-        name += f"_s{max(s.stride)}"
-    if s.dilation != (1, 1):
-        name += f"_d{max(s.dilation)}"
-    if s.groups > 1:
-        name += f"_g{s.groups}"
+    name = f"qconv2d_{s.shape.kh}x{s.shape.kw}"
+    if s.shape.stride != (1, 1):
+        name += f"_s{max(s.shape.stride)}"
+    if s.shape.dilation != (1, 1):
+        name += f"_d{max(s.shape.dilation)}"
+    if s.shape.groups > 1:
+        name += f"_g{s.shape.groups}"
     return name if s.dtype == "int8" else f"{name}_i16"
 
 
@@ -433,12 +405,12 @@ def generate(
     """The function for a ``c7x.qconv2d`` call."""
     s = _shape(attrs, inputs, outputs[0])
     weights, bias, multiplier, shift = (np.asarray(operand.value) for operand in inputs[1:])
-    if s.groups == s.c == s.o and s.groups > 1:
+    if s.shape.depthwise:
         return int8_depthwise.generate(attrs, inputs, outputs, options)
     rows = _rows(s)
-    strip_h = s.strip_h(rows)
-    row = s.padded_w * s.c
-    pixels_of_strip = rows * s.ow
+    strip_h = s.shape.strip_h(rows)
+    row = s.shape.padded_w * s.shape.c
+    pixels_of_strip = rows * s.shape.ow
     pixels = min(TILE_PIXELS[s.dtype], pixels_of_strip)
     image_bytes = align64(strip_h * row * s.itemsize + SLACK)
     workspace = image_bytes + align64(pixels_of_strip * 4)
@@ -449,21 +421,21 @@ def generate(
     else:
         functions += _tile_int16(s, pixels, row)
     element = "uint8_t" if s.dtype == "int8" else "int16_t"
-    per_panel = s.panel * s.kh * s.taps * s.steps * s.group * (1 if s.dtype == "int8" else 2)
+    per_panel = s.panel * s.shape.kh * s.taps * s.steps * s.group * (1 if s.dtype == "int8" else 2)
     group_channels = s.panels * s.panel
     body = [
         f"{element}* const image = ({element}*)(void*)workspace;",
         f"int32_t* const table = (int32_t*)(void*)(workspace + {image_bytes});",
         f"for (int32_t y = 0; y < {rows}; ++y) {{",
-        f"  for (int32_t x = 0; x < {s.ow}; ++x) "
-        f"table[y * {s.ow} + x] = y * {s.stride[0] * row} + x * {s.stride[1] * s.c};",
+        f"  for (int32_t x = 0; x < {s.shape.ow}; ++x) "
+        f"table[y * {s.shape.ow} + x] = y * {s.shape.stride[0] * row} + x * {s.shape.stride[1] * s.shape.c};",
         "}",
-        f"for (int32_t n = 0; n < {s.n}; ++n) {{",
-        f"for (int32_t strip = 0; strip < {s.oh}; strip += {rows}) {{",
+        f"for (int32_t n = 0; n < {s.shape.n}; ++n) {{",
+        f"for (int32_t strip = 0; strip < {s.shape.oh}; strip += {rows}) {{",
         # The last strip is moved back to end at the last row; what it computes again comes out the same.
-        f"  const int32_t first = strip < {s.oh - rows} ? strip : {s.oh - rows};",
-        f"  @SYMBOL@_pad(in0 + n * {s.h * s.w * s.c}, image, first * {s.stride[0]});",
-        f"  for (int32_t g = 0; g < {s.groups}; ++g) {{",
+        f"  const int32_t first = strip < {s.shape.oh - rows} ? strip : {s.shape.oh - rows};",
+        f"  @SYMBOL@_pad(in0 + n * {s.shape.h * s.shape.w * s.shape.c}, image, first * {s.shape.stride[0]});",
+        f"  for (int32_t g = 0; g < {s.shape.groups}; ++g) {{",
         f"  for (int32_t panel = 0; panel < {s.panels}; ++panel) {{",
         f"    const int32_t channel = g * {group_channels} + panel * {s.panel};",
     ]
@@ -471,9 +443,9 @@ def generate(
     if partial:
         last = s.og - (s.panels - 1) * s.panel
         body.append(f"    const int32_t count = panel == {s.panels - 1} ? {last} : {s.panel};")
-    out = f"out0 + ((n * {s.oh} + first) * {s.ow} + at) * {s.o} + g * {s.og} + panel * {s.panel}"
+    out = f"out0 + ((n * {s.shape.oh} + first) * {s.shape.ow} + at) * {s.shape.o} + g * {s.og} + panel * {s.panel}"
     args = [
-        f"image + g * {s.cg}" if s.groups > 1 else "image",
+        f"image + g * {s.cg}" if s.shape.groups > 1 else "image",
         "table + at",
         f"in1 + (g * {s.panels} + panel) * {per_panel}",
         "in2 + channel",
@@ -498,7 +470,7 @@ def generate(
         3: per_channel(s, multiplier.astype(np.int32)),
         4: per_channel(s, shift.astype(np.int32), 31),
     }
-    assert math.prod(packed[1].shape) == per_panel * s.panels * s.groups
+    assert math.prod(packed[1].shape) == per_panel * s.panels * s.shape.groups
     return finish(
         functions=functions,
         body=body,
@@ -506,6 +478,6 @@ def generate(
         outputs=outputs,
         packed=packed,
         workspace_bytes=workspace,
-        macs=s.macs,
+        macs=s.shape.macs,
         name_hint=name_hint(s),
     )

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from c7x.codegen.kernels.base import LANES, GeneratedKernel, KernelOptions, Operand, align64, ceil_div
-from c7x.codegen.kernels.int8_common import fill, finish, hot
+from c7x.codegen.kernels.conv_common import conv_shape
+from c7x.codegen.kernels.int8_common import fill, finish, hot, requantized
+from c7x.codegen.kernels.tile import Epilogue
 from c7x.codegen.program import TensorType
 
 #: Neighbouring outputs of a row in a tile; they share the pixels they both read.
@@ -29,7 +31,6 @@ _WIDE = """\
         @TYPE@* const dst = out0 + ((n * @OH@ + oy) * @OW@ + ox) * @C@;
         for (int32_t c = 0; c < @C@; ++c) {
           int64_t sum = in2[c];
-          int64_t v;
           for (int32_t r = 0; r < @KH@; ++r) {
             const int32_t y = oy * @SH@ + r * @DH@ - @TOP@;
             if (y < 0 || y >= @H@) continue;
@@ -39,8 +40,7 @@ _WIDE = """\
               sum += (int64_t)(in0[((n * @H@ + y) * @W@ + x) * @C@ + c] - @X_ZERO@) * in1[(r * @KW@ + q) * @C@ + c];
             }
           }
-          v = c7x_requantize64(sum, in3[c], in4[c]) + @Y_ZERO@;
-          dst[c] = (@TYPE@)c7x_clamp_i64(v, @LOW@, @HIGH@);
+          dst[c] = @RESULT@;
         }
       }
     }
@@ -63,26 +63,22 @@ static void @SYMBOL@_pad(const int8_t* C7X_RESTRICT image, int8_t* C7X_RESTRICT 
 
 
 def _geometry(attrs: Mapping[str, Any], inputs: Sequence[Operand], output: TensorType) -> dict[str, int]:
-    n, h, w, c = inputs[0].type.shape
-    _, _, kh, kw = inputs[1].type.shape
-    _, oh, ow, _ = output.shape
-    (sh, sw), (dh, dw) = attrs["strides"], attrs["dilation"]
-    top, left = attrs["padding"][:2]
+    s = conv_shape(attrs, inputs, output, Epilogue())
     return {
-        "N": n,
-        "H": h,
-        "W": w,
-        "C": c,
-        "KH": kh,
-        "KW": kw,
-        "OH": oh,
-        "OW": ow,
-        "SH": sh,
-        "SW": sw,
-        "DH": dh,
-        "DW": dw,
-        "TOP": top,
-        "LEFT": left,
+        "N": s.n,
+        "H": s.h,
+        "W": s.w,
+        "C": s.c,
+        "KH": s.kh,
+        "KW": s.kw,
+        "OH": s.oh,
+        "OW": s.ow,
+        "SH": s.stride[0],
+        "SW": s.stride[1],
+        "DH": s.dilation[0],
+        "DW": s.dilation[1],
+        "TOP": s.padding[0],
+        "LEFT": s.padding[1],
         "X_ZERO": attrs["x_zero"],
         "Y_ZERO": attrs["y_zero"],
         "LOW": attrs["low"],
@@ -115,7 +111,9 @@ def generate(
             functions="", body=[], inputs=inputs, outputs=outputs, packed=packed, macs=macs, name_hint=_name(g, wide)
         )
         head = kernel.source_template.split(" {")[0]
-        source = fill(_WIDE, {**g, "HEAD": head, "TYPE": outputs[0].c_type})
+        source = fill(
+            _WIDE, {"RESULT": requantized("sum", "in3[c]", "in4[c]"), **g, "HEAD": head, "TYPE": outputs[0].c_type}
+        )
         return GeneratedKernel(**{**kernel.__dict__, "source_template": source})
     packed[2] = (bias.astype(np.int64) - g["X_ZERO"] * weights.astype(np.int64).sum(axis=(1, 2, 3))).astype(np.int32)
     return _lanes(g, inputs, outputs, packed, macs)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from c7x.codegen.kernels.base import GeneratedKernel, KernelOptions, Operand
-from c7x.codegen.kernels.int8_common import fill, finish, require_integer
+from c7x.codegen.kernels.int8_common import finish, loops, requantized, require_integer
 from c7x.codegen.program import TensorType
 
 
@@ -101,15 +101,8 @@ def generate_add(
         key.upper(): attrs[key] for key in ("a_zero", "b_zero", "a_mul", "b_mul", "y_zero", "low", "high", "shift")
     }
     template = _ADD8 if dtype == "int8" else _ADD16
-    text = fill(template, {**values, "N": outputs[0].numel, "HALF": half if dtype == "int8" else f"INT64_C({half})"})
-    return finish(
-        functions="",
-        body=[line[2:] for line in text.splitlines()],
-        inputs=inputs,
-        outputs=outputs,
-        packed={},
-        name_hint="qadd" if dtype == "int8" else "qadd_i16",
-    )
+    values |= {"N": outputs[0].numel, "HALF": half if dtype == "int8" else f"INT64_C({half})"}
+    return loops(template, values, inputs, outputs, "qadd")
 
 
 _MUL = """\
@@ -119,9 +112,8 @@ _MUL = """\
       const @TYPE@* const b = in1 + o * @C@;
       @TYPE@* const y = out0 + (o * @INNER@ + i) * @C@;
       for (int32_t c = 0; c < @C@; ++c) {
-        const int64_t product = (int64_t)(a[c] - @A_ZERO@) * (b[c] - @B_ZERO@);
-        const int64_t v = @REQUANTIZE@ + @Y_ZERO@;
-        y[c] = (@TYPE@)c7x_clamp_i64(v, @LOW@, @HIGH@);
+        const int64_t product = (int64_t)(a[c] - (@A_ZERO@)) * (b[c] - (@B_ZERO@));
+        y[c] = @RESULT@;
       }
     }
   }
@@ -156,25 +148,21 @@ def generate_mul(
     outer, inner, channels = _view(attrs, inputs, outputs)
     multiplier, shift = attrs["mul"], attrs["shift"]
     values: dict[str, Any] = {key.upper(): attrs[key] for key in ("a_zero", "b_zero", "y_zero", "low", "high")}
-    values |= {"OUTER": outer, "INNER": inner, "C": channels, "TYPE": outputs[0].c_type}
+    values |= {"OUTER": outer, "INNER": inner, "C": channels}
+    template = _MUL
     if dtype == "int8" and channels >= 8 and shift >= 31:
+        template = _MUL_LANES
         values |= {
             "LAST": channels - 8,
             "MULS": ", ".join([str(multiplier)] * 8),
             "SHIFTS": ", ".join([str(shift)] * 8),
         }
-        text = fill(_MUL_LANES, values)
-    else:
-        call = "c7x_requantize64" if shift >= 17 else "c7x_requantize"
-        product = "product" if shift >= 17 else "(int32_t)product"
-        text = fill(_MUL, {**values, "REQUANTIZE": f"{call}({product}, {multiplier}, {shift})"})
-    return finish(
-        functions="",
-        body=[line[2:] for line in text.splitlines()],
-        inputs=inputs,
-        outputs=outputs,
-        packed={},
-        name_hint=("qmul" if inner == 1 else "qscale") + ("" if dtype == "int8" else "_i16"),
+    return loops(
+        template,
+        {"RESULT": requantized("product", multiplier, shift), **values},
+        inputs,
+        outputs,
+        "qmul" if inner == 1 else "qscale",
     )
 
 

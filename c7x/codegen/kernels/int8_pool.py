@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from c7x.codegen.kernels.base import GeneratedKernel, KernelOptions, Operand, align64
-from c7x.codegen.kernels.int8_common import fill, finish, require_integer
+from c7x.codegen.kernels.int8_common import LIMITS, loops, requantized, require_integer
 from c7x.codegen.program import TensorType
 
 
@@ -50,8 +50,7 @@ _AVG = """\
         }
         for (int32_t c = 0; c < @C@; ++c) {
           const int64_t sum = (int64_t)sums[c] - (int64_t)taps * @X_ZERO@;
-          const int64_t v = c7x_requantize64(sum, multiplier, shift) + @Y_ZERO@;
-          dst[c] = (@TYPE@)c7x_clamp_i64(v, @LOW@, @HIGH@);
+          dst[c] = @RESULT@;
         }
       }
     }
@@ -100,24 +99,14 @@ def generate_avg_pool(
         "COUNT": count,
         "MUL": multiplier,
         "SHIFT": shift,
-        "TYPE": outputs[0].c_type,
+        "RESULT": requantized("sum", "multiplier", "shift"),
         "X_ZERO": attrs["x_zero"],
         "Y_ZERO": attrs["y_zero"],
         "LOW": attrs["low"],
         "HIGH": attrs["high"],
         "CASES": cases,
     }
-    text = fill(_AVG, values)
-    suffix = "" if outputs[0].dtype == "int8" else "_i16"
-    return finish(
-        functions="",
-        body=[line[2:] for line in text.splitlines()],
-        inputs=inputs,
-        outputs=outputs,
-        packed={},
-        workspace_bytes=align64(4 * c),
-        name_hint=f"qavg_pool_{kh}x{kw}{suffix}",
-    )
+    return loops(_AVG, values, inputs, outputs, f"qavg_pool_{kh}x{kw}", workspace_bytes=align64(4 * c))
 
 
 _MAX = """\
@@ -156,7 +145,6 @@ def generate_max_pool(
     n, h, w, c = inputs[0].type.shape
     _, oh, ow, _ = outputs[0].shape
     (kh, kw), (sh, sw), (dh, dw) = attrs["pool"], attrs["strides"], attrs["dilation"]
-    dtype = outputs[0].dtype
     values = {
         "N": n,
         "H": h,
@@ -172,15 +160,6 @@ def generate_max_pool(
         "DW": dw,
         "TOP": attrs["padding"][0],
         "LEFT": attrs["padding"][1],
-        "TYPE": outputs[0].c_type,
-        "LOWEST": -128 if dtype == "int8" else -32768,
+        "LOWEST": LIMITS[outputs[0].dtype][0],
     }
-    text = fill(_MAX, values)
-    return finish(
-        functions="",
-        body=[line[2:] for line in text.splitlines()],
-        inputs=inputs,
-        outputs=outputs,
-        packed={},
-        name_hint=f"qmax_pool_{kh}x{kw}" + ("" if dtype == "int8" else "_i16"),
-    )
+    return loops(_MAX, values, inputs, outputs, f"qmax_pool_{kh}x{kw}")

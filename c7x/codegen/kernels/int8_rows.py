@@ -8,7 +8,7 @@ from typing import Any
 
 from c7x.codegen.kernels import norm, softmax
 from c7x.codegen.kernels.base import GeneratedKernel, KernelOptions, Operand, align64
-from c7x.codegen.kernels.int8_common import fill, finish, require_integer
+from c7x.codegen.kernels.int8_common import loops, require_integer
 from c7x.codegen.literals import literal
 from c7x.codegen.program import TensorType
 
@@ -97,16 +97,14 @@ def _rows(
         "Y_SCALE": literal(attrs["y_scale"], "float32"),
         "LEAST": literal(float(attrs["low"] - attrs["y_zero"]), "float32"),
         "MOST": literal(float(attrs["high"] - attrs["y_zero"]), "float32"),
-        "TYPE": outputs[0].c_type,
         "ARGS": ", ".join(args),
     }
-    text = fill(_ROWS, values)
-    return finish(
+    return loops(
+        _ROWS,
+        values,
+        inputs,
+        outputs,
+        name,
         functions=kernel.source_template.replace("@SYMBOL@", "@SYMBOL@_row"),
-        body=[line[2:] for line in text.splitlines()],
-        inputs=inputs,
-        outputs=outputs,
-        packed={},
         workspace_bytes=2 * row + kernel.workspace_bytes,
-        name_hint=name + ("" if outputs[0].dtype == "int8" else "_i16"),
     )
