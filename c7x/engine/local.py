@@ -80,7 +80,7 @@ class LocalEngine:
             raise DependencyError(
                 f"this command needs {', '.join(missing)}, which is not installed",
                 cause="c7x was installed without the packages that compile and run models",
-                hint=f"pip install 'c7x[{extra}]'",
+                hint=f"pip install 'c7x[{extra}]'; or run it in a container: --engine docker",
             )
 
 

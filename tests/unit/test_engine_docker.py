@@ -678,7 +678,7 @@ def test_a_package_that_the_image_lacks() -> None:
     error = ModelError("cannot be imported", cause="the package timm is not installed here", hint="pip install timm")
     better = explain(error, [], "c7x:1")
     assert better.cause == "the image c7x:1 has no package timm"
-    assert "FROM c7x:1, RUN pip install timm" in str(better.hint)
+    assert "FROM c7x:1, USER 0, RUN pip install timm" in str(better.hint)
 
 
 # ----------------------------------------------------------------------------------------------------------- selection
