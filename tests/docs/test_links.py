@@ -1,4 +1,4 @@
-"""Links of the Markdown files lead somewhere: to files that exist, and to headings as MkDocs and GitHub name them."""
+"""Links of the Markdown files lead somewhere: to files that exist, and to headings as GitHub and the site name them."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def _heading(line: str) -> str:
 
 
 def anchors(text: str) -> set[str]:
-    """Names of headings on which MkDocs and GitHub agree; of headings with one text, only the first's."""
-    names = [_heading(line) for line in _FENCED.sub("", text).splitlines() if re.match(r"#{1,6} ", line)]
-    return {name for name in (re.sub(r"\s", "-", name) for name in names) if "--" not in name}
+    """Names of headings; of headings with one text, only the first's."""
+    lines = _FENCED.sub("", text).splitlines()
+    return {re.sub(r"\s", "-", _heading(line)) for line in lines if re.match(r"#{1,6} ", line)}
 
 
 def problems(path: Path, text: str) -> list[str]:
