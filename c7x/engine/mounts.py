@@ -205,7 +205,7 @@ def explain(error: C7xError, mounts: Sequence[Mount], image: str) -> C7xError:
     if isinstance(error, ModelError) and (match := _NO_PACKAGE.search(error.cause or "")):
         error.cause = f"the image {image} has no package {match['name']}"
         error.hint = (
-            f"build an image from it (FROM {image}, USER 0, RUN pip install {match['name']}, USER 1000) and name it with "
-            "--image, or use --engine local"
+            f"build an image from it (FROM {image}, USER 0, RUN pip install {match['name']}, USER 1000) and name it "
+            "with --image, or use --engine local"
         )
     return error
