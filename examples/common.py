@@ -69,21 +69,15 @@ def check_image(path: Path) -> Path:
 # ------------------------------------------------------------------------------------------------------------- compile
 
 
-def c7x(*words: str | Path, shown: bool = True) -> str:
-    """Calls the command line as a user would; what it prints is shown, or returned (CheckFailed: it failed)."""
+def c7x(*words: str | Path) -> None:
+    """Calls the command line as a user would; when it fails, this script ends with its exit code."""
     arguments = [str(word) for word in words]
     say(f"+ c7x {shlex.join(arguments)}")
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, "-m", "c7x.cli", *arguments],
-        env={**os.environ, "PYTHONPATH": path},
-        stdout=None if shown else subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise CheckFailed(f"c7x {arguments[0]} ended with exit code {done.returncode}", cause="its own words are above")
-    return done.stdout or ""
+    command = [sys.executable, "-m", "c7x.cli", *arguments]
+    code = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=False).returncode
+    if code != 0:
+        raise SystemExit(code)
 
 
 def compile_network(source: Path, folder: Path, options: argparse.Namespace) -> None:

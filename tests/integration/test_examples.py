@@ -21,6 +21,7 @@ from PIL import Image
 
 from c7x.run import vdsp
 from c7x.tensorfile import write_tensors
+from examples import common
 from examples.classification import digits, resnet18
 from examples.classification import run as classification
 from examples.detection import mtcnn, trained, yolo
@@ -299,6 +300,12 @@ def test_classification_on_a_board_that_pretends(classified: tuple[Path, str], t
     assert "copying lib0.out to root@beagley-ai" in shown
     assert "+ ssh root@beagley-ai /tmp/classification_example/board_runner" in shown
     assert TOP_3[1] in shown
+
+
+def test_a_failed_command_ends_the_script_with_its_code(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        common.c7x("inspect", tmp_path / "none")
+    assert ended.value.code == 7
 
 
 def test_which_network_runs_and_why(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
