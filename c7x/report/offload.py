@@ -24,6 +24,9 @@ def _plain(ops: Sequence[str]) -> list[str]:
 
 def operator_text(layer: Mapping[str, Any]) -> str:
     """What a layer computes, without the conversions around it: ``conv2d + add + relu``."""
+    # Here, since the command line loads this module when it starts, and no room of the compiler with it.
+    from c7x.codegen.layers import MOVES
+
     ops = _plain(layer["relax_ops"])
     computing = [op for op in ops if op not in MOVES and op not in ("quantize", "dequantize", "call_dps_packed")]
     if computing:
