@@ -10,11 +10,10 @@ endif()
 if(NOT C7X_GLIBC)
   set(C7X_GLIBC 2.28)
 endif()
-set(CMAKE_C_COMPILER "${C7X_ZIG}" cc -target aarch64-linux-gnu.${C7X_GLIBC})
-set(CMAKE_CXX_COMPILER "${C7X_ZIG}" c++ -target aarch64-linux-gnu.${C7X_GLIBC})
-# Zig keeps its own C++ library inside what it links; paths of its cache stay out with the symbols.
-set(CMAKE_SHARED_LINKER_FLAGS_INIT "-s")
-set(CMAKE_EXE_LINKER_FLAGS_INIT "-s")
+# Zig builds its C++ library once for each set of flags and links it in: -s is part of every command, so that CMake's first
+# try and the last link share one. It also leaves out the paths of Zig's cache.
+set(CMAKE_C_COMPILER "${C7X_ZIG}" cc -target aarch64-linux-gnu.${C7X_GLIBC} -s)
+set(CMAKE_CXX_COMPILER "${C7X_ZIG}" c++ -target aarch64-linux-gnu.${C7X_GLIBC} -s)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
