@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from c7x.codegen.layers import MOVES
 from c7x.errors import FormatError
 from c7x.workspace import Workspace
 
