@@ -1112,7 +1112,7 @@ def emu_list(
             row["meaning"] + (f" {' and '.join(row['cores'])} only." if row["cores"] else ""),
         )
         if row["supported"]
-        else (row["name"], "-", "missing", "Not there: a program that names it does not compile.")
+        else (row["name"], "-", "missing", f"Not there, a program that names it does not compile: {row['reason']}.")
         for row in rows
     ]
     ui.make_console(stderr=False, no_color=_settings(ctx).no_color).print(

@@ -195,7 +195,8 @@ def expected_bytes(array: Array, kind: str, size: int, register: int) -> Array:
         flags = array.copy()
         flags[:, register:] = False
         return np.packbits(flags, axis=1, bitorder="little")
-    raw = np.ascontiguousarray(array).view(np.uint8).reshape(array.shape[0], -1)
+    # What a model makes of all flags of a predicate may be wider than the core.
+    raw = np.ascontiguousarray(array).view(np.uint8).reshape(array.shape[0], -1)[:, :size]
     return np.pad(raw, ((0, 0), (0, size - raw.shape[1])))
 
 

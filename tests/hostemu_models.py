@@ -232,6 +232,11 @@ def _pack_consecutive(high: bool) -> Model:
     return model
 
 
+def _packed_half_words(t: str, a: Array) -> tuple[Array, ...]:
+    pairs = _clip(_to_int(a, np.rint), "short").reshape(a.shape[0], -1, 2)
+    return (np.concatenate([pairs, np.zeros_like(pairs)], axis=2).reshape(a.shape[0], -1),)
+
+
 def _element(t: str, v: Array, index: Array) -> tuple[Array, ...]:
     return (np.asarray([v[row, int(i)] for row, i in enumerate(index)], v.dtype)[:, None],)
 
@@ -290,6 +295,7 @@ MODELS: Mapping[str, Model] = {
     **{name: _words(function, 64 if name in C6X_WIDE else 32) for name, function in C6X_MODELS.items()},
     "__vstore_pred": lambda t, p, memory, v: (_store(memory, v, p),),
     "__select": _select,
+    "__expand": lambda t, p: (np.where(p, -1, 0).astype(np.int8),),
     "__cmp_lt_pred": _compare(np.less),
     "__cmp_le_pred": _compare(np.less_equal),
     "__cmp_eq_pred": _compare(np.equal),
@@ -322,6 +328,7 @@ MODELS: Mapping[str, Model] = {
     "__vxorw_vvv": _lane(np.bitwise_xor),
     "__shift_left": _shift_left,
     "__shift_right": _shift_right,
+    "__vshrw_vvv": lambda t, a, b: _shift_right("int", a, b),
     "__shift_right_full": _shift_right,
     "__int_to_float": _lane(lambda a: a.astype(np.float32)),
     "__float_to_int": _lane(lambda a: _to_int(a, lambda x: np.rint(np.float64(x)))),
@@ -359,6 +366,8 @@ MODELS: Mapping[str, Model] = {
     "__shuffle_stride2_low_low": _shuffled(False),
     "__shuffle_stride2_high_high": _shuffled(True),
     "__gather_set_bits": _gathered,
+    "__vpackl2_vvv": _lane(lambda a, b: _interleave(b[:, 0::2], a[:, 0::2])),
+    "__vspinthpk_vv": _packed_half_words,
     "__vhpackl_vvv": _lane(lambda a, b: np.concatenate([b[:, 0::2], a[:, 0::2]], axis=1)),
     "__dual_sort_lo_asc_hi_asc": _sorted_halves(False),
     "__dual_sort_lo_desc_hi_desc": _sorted_halves(True),

@@ -33,7 +33,8 @@ from tests.hostemu_cases import (
     split,
 )
 from tests.hostemu_models import MODELS
-from tests.integration.test_hostemu import _REACH, _first_difference, _stream_input, _stream_templates
+from tests.hostemu_streams import BASE
+from tests.integration.test_hostemu import _first_difference, _stream_input, _stream_templates
 
 CORE = "7524"
 NATIVE = ROOT / "tests" / "native" / "hostemu"
@@ -49,18 +50,25 @@ class Mutant:
     test: Callable[[Path, Path], bool]
 
 
+#: Programs of the tests that are not those of lanes, by the test's name.
+_OWN_TESTS = {
+    "test_fir": "fir.cpp",
+    "test_inner_table": "table.cpp",
+    "test_look_up": "lookup.cpp",
+    "test_vectors": "vectors.cpp",
+}
+
+
 def _ends_badly(program: Path, data: bytes = b"") -> bool:
     return subprocess.run([str(program)], input=data, capture_output=True, timeout=60, check=False).returncode != 0
 
 
 def _notices_row(row: Any) -> Callable[[Path, Path], bool]:
     def test(include: Path, folder: Path) -> bool:
-        if row.group == "lookup":
-            core = row.core.split()[0]
-            source = NATIVE / ("lookup.cpp" if core == "7100" else "table.cpp")
-            return _ends_badly(build(source, folder / "program", core=core, include=include, flags=("-O0", "-w")))
-        if row.tested_by.endswith("::test_vectors"):
-            return _notices_vectors(include, folder)
+        own = _OWN_TESTS.get(row.tested_by.rpartition("::")[2])
+        if own is not None:
+            core = row.core.split()[0] if row.core else CORE
+            return _ends_badly(build(NATIVE / own, folder / "program", core=core, include=include, flags=("-O0", "-w")))
         register = CORES[CORE][1]
         chosen = driver.cases([row], register, CORE)
         source = folder / "program.cpp"
@@ -80,7 +88,7 @@ def _notices_row(row: Any) -> Callable[[Path, Path], bool]:
 
 def _notices_streams(include: Path, folder: Path) -> bool:
     register = CORES[CORE][1]
-    memory = random.Random(5).randbytes(2 * _REACH)
+    memory = random.Random(5).randbytes(2 * BASE)
     templates = _stream_templates(3, 600, register)
     program = build(NATIVE / "streams.cpp", folder / "program", include=include, flags=("-O1", "-w"))
     data = _stream_input(templates, memory)
@@ -92,9 +100,49 @@ def _notices_vectors(include: Path, folder: Path) -> bool:
     return _ends_badly(build(NATIVE / "vectors.cpp", folder / "program", include=include, flags=("-O0", "-w")))
 
 
+def _notices_fir(include: Path, folder: Path) -> bool:
+    return _ends_badly(build(NATIVE / "fir.cpp", folder / "program", include=include, flags=("-O0", "-w")))
+
+
 #: (name, header, text, replacement, test)
 _SHARED: tuple[tuple[str, str, str, str, Callable[[Path, Path], bool]], ...] = (
-    ("DIR", "stream.h", "loops.stride[0] = -1", "loops.stride[0] = 1", _notices_streams),
+    ("DIR", "stream.h", "stride[0] = origin = -1", "stride[0] = 1", _notices_streams),
+    ("DIR start", "stream.h", "stride[0] = origin = -1", "stride[0] = -1", _notices_streams),
+    ("AM block", "stream.h", "(512) << number) - 1", "(1024) << number) - 1", _notices_streams),
+    ("AM CBK1", "stream.h", "t.CBK0 + t.CBK1 + 1u", "t.CBK0 + t.CBK1 + 0u", _notices_streams),
+    ("AM per loop", "stream.h", "* element, inside[k]);", "* element, inside[0]);", _notices_streams),
+    ("AM upper bits", "stream.h", "(at & ~inside) | (to & inside)", "to & inside", _notices_streams),
+    (
+        "AM of loop 0",
+        "stream.h",
+        "moved(from, offset * element, inside[0])",
+        "from + offset * element",
+        _notices_streams,
+    ),
+    (
+        "AM order",
+        "stream.h",
+        "for (int k = loops.used - 1; k > 0; --k) from = moved",
+        "for (int k = 1; k < loops.used; ++k) from = moved",
+        _notices_streams,
+    ),
+    ("FIR order of taps", "fir.h", "(data[k]) * taps[k]", "(data[k]) * taps[Taps - 1 - k]", _notices_fir),
+    ("SE_REG", "stream.h", "__SE_REG_0: return stream_read<0", "__SE_REG_0: return stream_read<1", _notices_fir),
+    ("SE_REG_1", "stream.h", "__SE_REG_1: return stream_read<1", "__SE_REG_1: return stream_read<0", _notices_fir),
+    (
+        "SE_REG_ADV",
+        "stream.h",
+        "__SE_REG_0_ADV: return stream_read_advance<0",
+        "__SE_REG_0_ADV: return stream_read<0",
+        _notices_fir,
+    ),
+    (
+        "se_eledup",
+        "scalable.h",
+        "<__SE_ELEDUP>(c7x_emu::log2_of(",
+        "<__SE_ELEDUP>(1 + c7x_emu::log2_of(",
+        _notices_vectors,
+    ),
     ("TRANSPOSE order", "stream.h", "swapped.DIM1 = granule;", "swapped.DIM1 = 1;", _notices_streams),
     ("TRANSPOSE tail", "stream.h", "k < granule && column + k < columns", "k < granule", _notices_streams),
     ("DECDIM width", "stream.h", "l.width - at[l.dimension] * stride[l.dimension]", "l.width", _notices_streams),

@@ -179,7 +179,7 @@ def list_names(pattern: str | None = None) -> list[dict[str, Any]]:
         }
         for row in table["intrinsic"]
     ]
-    found += [{"name": name, "supported": False} for name in table["missing"]["names"]]
+    found += [{"name": name, "supported": False, "reason": reason} for name, reason in table["missing"].items()]
     found.sort(key=lambda row: (row["name"], row.get("variant") or ""))
     if pattern is None:
         return found

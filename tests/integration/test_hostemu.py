@@ -75,12 +75,10 @@ def test_intrinsics(reference: dict[str, bytes], core: str) -> None:
 
 # ------------------------------------------------------------------------------------------------------------- streams
 
-_REACH = 32768
-
 
 def _stream_templates(seed: int, count: int, register: int) -> list[streams.Template]:
     rng = random.Random(seed)
-    return [streams.random_template(rng, register, reach=_REACH) for _ in range(count)]
+    return [streams.random_template(rng, register) for _ in range(count)]
 
 
 def _stream_input(templates: list[streams.Template], memory: bytes) -> bytes:
@@ -89,7 +87,7 @@ def _stream_input(templates: list[streams.Template], memory: bytes) -> bytes:
 
 
 def _has_addresses(t: streams.Template) -> bool:
-    return not (t.transpose or t.dir or t.lezr or t.decim or t.eledup)
+    return not (t.transpose or t.dir or t.lezr or t.decim or t.eledup or any(t.am))
 
 
 def _predicate(valid: int, size: int, register: int) -> int:
@@ -101,7 +99,7 @@ def _stream_expected(t: streams.Template, memory: bytes, register: int) -> bytes
     vectors = streams.vectors(t)
     nothing = streams.Vector(lanes=(), offset=0, valid=0)
     for read, vector in zip(
-        [*streams.read(t, memory, _REACH, register), bytes(register), bytes(register)],
+        [*streams.read(t, memory, register), bytes(register), bytes(register)],
         [*vectors, nothing, nothing],
         strict=True,
     ):
@@ -126,15 +124,28 @@ def _first_difference(templates: list[streams.Template], memory: bytes, register
 def test_streams(tmp_path: Path, core: str) -> None:
     """Thousands of random templates of one to six dimensions, each read to its end and beyond."""
     register = CORES[core][1]
-    memory = random.Random(5).randbytes(2 * _REACH)
+    memory = random.Random(5).randbytes(2 * streams.BASE)
     templates = _stream_templates(7 + register, 2000, register)
     program = build(STREAMS, tmp_path / "streams", core=core, flags=("-O1", *SANITIZE))
     got = run([program], _stream_input(templates, memory))
     assert _first_difference(templates, memory, register, got) is None
     # The random templates reach every mode.
-    for field in ("transpose", "promote", "eledup", "grpdup", "decim", "dir", "lezr", "decdim1", "decdim2sd", "dimfmt"):
+    for field in (
+        "transpose",
+        "promote",
+        "eledup",
+        "grpdup",
+        "decim",
+        "dir",
+        "lezr",
+        "decdim1",
+        "decdim2sd",
+        "dimfmt",
+        "am",
+    ):
         assert len({getattr(t, field) for t in templates}) > 1, field
     assert {t.dimfmt for t in templates} == set(range(6))
+    assert sum(map(streams.wraps, templates)) > 50
 
 
 # ------------------------------------------------------------------------------------------------------------- vectors
@@ -147,11 +158,31 @@ def test_vectors(tmp_path: Path, core: str, compiler: str) -> None:
     run([build(NATIVE / "vectors.cpp", tmp_path / "vectors", core=core, compiler=compiler, flags=("-O1", *SANITIZE))])
 
 
+@pytest.mark.parametrize("core", CORES)
+def test_fir(tmp_path: Path, core: str) -> None:
+    run([build(NATIVE / "fir.cpp", tmp_path / "fir", core=core, flags=("-O1", *SANITIZE))])
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [
         ("int4 v = int4(1) / int4(0); v.print();", ("operator/", "division by zero")),
-        ("__SE_TEMPLATE_v1 t = __gen_SE_TEMPLATE_v1(); t.AM1 = __SE_AM_CIRC_CBK0; __SE0_OPEN(&t, t);", ("SE0", "AM")),
+        ("__SA_TEMPLATE_v1 t = __gen_SA_TEMPLATE_v1(); t.AM1 = __SA_AM_CIRC_CBK0; __SA1_OPEN(t);", ("SA1", "AM")),
+        (
+            "__SE_TEMPLATE_v1 t = __gen_SE_TEMPLATE_v1(); t.AM0 = __SE_AM_CIRC_CBK1; t.CBK0 = t.CBK1 = 12; "
+            "__SE0_OPEN(&t, t);",
+            ("SE0", "CBK1"),
+        ),
+        (
+            "__SE_TEMPLATE_v1 t = __gen_SE_TEMPLATE_v1(); t.AM0 = __SE_AM_CIRC_CBK0; t.ELETYPE = __SE_ELETYPE_16BIT; "
+            "__SE1_OPEN(reinterpret_cast<char*>(&t) + 1, t);",
+            ("SE1", "AM", "aligned"),
+        ),
+        (
+            "__SE_TEMPLATE_v1 t = __gen_SE_TEMPLATE_v1(); t.TRANSPOSE = __SE_TRANSPOSE_8BIT; t.AM0 = "
+            "__SE_AM_CIRC_CBK0; __SE0_OPEN(&t, t);",
+            ("SE0", "TRANSPOSE with AM"),
+        ),
         (
             "__SE_TEMPLATE_v1 t = __gen_SE_TEMPLATE_v1(); t.ELETYPE = (__SE_ELETYPE)9; __SE1_OPEN(&t, t);",
             ("SE1", "ELETYPE"),
@@ -174,6 +205,8 @@ def test_vectors(tmp_path: Path, core: str, compiler: str) -> None:
         ("__SA_TEMPLATE_v1 t = __gen_SA_TEMPLATE_v1(); __SA0_OPEN(t); __SA0_OPEN(t);", ("SA0", "open already")),
         ("int4 v = __SE0ADV(int4); v.print();", ("SE0", "not open")),
         ("__get_vector_element(int4(1), 4);", ("__get_vector_element", "no such lane")),
+        ("__vfir8hw_wvv(short16(1), short16(short8(1), short8(2)), __SE_REG_0);", ("__vfir8hw_wvv", "group of four")),
+        ("__vfir8hw_wvv(short16(1), short16(2), __SE_REG_1_ADV);", ("__vfir8hw_wvv", "not open")),
         ("__ilut_init(256, 1);", ("__ilut_init", "256 words")),
     ],
 )
@@ -187,7 +220,7 @@ def test_what_is_missing_ends_the_program_by_name(tmp_path: Path, body: str, wor
 
 
 def test_missing_names_do_not_compile(tmp_path: Path) -> None:
-    for name in ("__vmatmpysp_vww", "__vfir4hw_vww"):
+    for name in ("__vmatmpysp_vww", "__expand_vpred"):
         assert name in TABLE.missing
         source = tmp_path / "missing.cpp"
         source.write_text(f"#include <c7x.h>\nvoid f(int8 v) {{ {name}(v); }}\n", encoding="utf-8")
@@ -355,7 +388,7 @@ def test_streams_and_kernels_on_aarch64(tmp_path: Path) -> None:
     for name in (compiler, runner):
         if shutil.which(name) is None:
             pytest.skip(f"needs {name}")
-    memory = random.Random(5).randbytes(2 * _REACH)
+    memory = random.Random(5).randbytes(2 * streams.BASE)
     templates = _stream_templates(11, 300, 32)
     flags = ("-O2", "-static")
     program = build(NATIVE / "streams.cpp", tmp_path / "streams", compiler=compiler, flags=flags)

@@ -79,11 +79,11 @@ class Intrinsic:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """The whole table: rows in file order, titles of groups, and the names known to be missing."""
+    """The whole table: rows in file order, titles of groups, and why names known to be missing are so."""
 
     rows: tuple[Intrinsic, ...]
     groups: Mapping[str, str]
-    missing: tuple[str, ...]
+    missing: Mapping[str, str]
 
 
 def _row(fields: Mapping[str, Any]) -> Intrinsic:
@@ -124,7 +124,7 @@ def load(path: Path = TABLE) -> Table:
     keys = [row.key for row in rows]
     if doubled := sorted({key for key in keys if keys.count(key) > 1}):
         raise ValueError(f"rows with the same key: {', '.join(doubled)}")
-    return Table(rows=rows, groups=data["groups"], missing=tuple(data["missing"]["names"]))
+    return Table(rows=rows, groups=data["groups"], missing=data["missing"])
 
 
 # ------------------------------------------------------------------------------------------------------------ header
@@ -265,7 +265,7 @@ def _header(guard: str, includes: Sequence[str], rows: Sequence[Intrinsic]) -> s
 def header(table: Table) -> str:
     """The text of ``intrinsics.h``."""
     rows = [row for row in table.rows if row.group != C6X]
-    return _header("C7X_EMU_INTRINSICS_H", ("bytes.h", "lookup.h"), rows)
+    return _header("C7X_EMU_INTRINSICS_H", ("bytes.h", "lookup.h", "fir.h"), rows)
 
 
 def c6x_header(table: Table) -> str:
@@ -292,7 +292,7 @@ def overloads(row: Intrinsic) -> list[str]:
         if word == "* half T":
             return f"{t}_hvec*"
         if word.startswith("* "):
-            return f"{word.removeprefix('* ')}*"
+            return f"{_element(word.removeprefix('* '), t)}*"
         if word.startswith("&"):
             return f"{_element(word[1:], t)}_vec&"
         return f"{_element(word, t)}_vec"
@@ -331,7 +331,9 @@ def reference(table: Table) -> str:
         "",
         "Public code uses these too. A program that names one of them does not compile.",
         "",
-        ", ".join(f"`{name}`" for name in table.missing) + ".",
+        "| Name | Why |",
+        "|---|---|",
+        *(f"| `{name}` | {reason} |" for name, reason in table.missing.items()),
         "",
     ]
     return "\n".join(lines)

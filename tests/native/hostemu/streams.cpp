@@ -1,17 +1,21 @@
 /* Opens streams as standard input says and writes what they give: tests/integration/test_hostemu.py.
  *
- * Input: bytes of memory (64 KiB, the base in the middle), then for every template its words and the number of reads.
+ * Input: bytes of memory (64 KiB, bases around its middle), then for every template its words and the number of reads.
  * Output of a read: the register; then, where the template can be one of an address generator, offset and predicates. */
 #include <c7x.h>
 #include <c7x_scalable.h>
 
-#include <vector>
+#include <stdlib.h>
+
+#include <memory>
 
 static const int half = 32768;
 
 struct words {
   int32_t icnt[6], dim[5], width1, width2, lezr_count, eletype, transpose, promote, veclen, eledup, grpdup, decim, dimfmt,
-      dir, decdim1, decdim2, decdim1sd, decdim2sd, lezr, reads;
+      dir, decdim1, decdim2, decdim1sd, decdim2sd, lezr, am[6], cbk0, cbk1, shift, reads;
+
+  bool linear() const { return !(am[0] || am[1] || am[2] || am[3] || am[4] || am[5]); }
 };
 
 template <class Template>
@@ -27,10 +31,10 @@ template <class V>
 static void give(const V& v) { std::fwrite(&v, 1, sizeof(v), stdout); }
 
 int main() {
-  /* Behind the memory nothing is readable, which a sanitizer sees. */
-  std::vector<char> memory(2 * half);
-  if (std::fread(memory.data(), 1, memory.size(), stdin) != memory.size()) return 1;
-  const char* base = memory.data() + half;
+  /* Behind the memory nothing is readable, which a sanitizer sees. Aligned to its size it is a block for circular
+   * addressing. */
+  std::unique_ptr<char, void (*)(void*)> memory(static_cast<char*>(::aligned_alloc(2 * half, 2 * half)), std::free);
+  if (std::fread(memory.get(), 1, 2 * half, stdin) != 2 * half) return 1;
   words w;
   while (std::fread(&w, sizeof(w), 1, stdin) == 1) {
     __SE_TEMPLATE_v1 se = __gen_SE_TEMPLATE_v1();
@@ -50,8 +54,16 @@ int main() {
     se.DECDIM1SD = static_cast<__SE_DECDIMSD>(w.decdim1sd);
     se.DECDIM2SD = static_cast<__SE_DECDIMSD>(w.decdim2sd);
     se.LEZR = static_cast<__SE_LEZR>(w.lezr);
-    __SE1_OPEN(base, se);
-    const bool addresses = !w.transpose && !w.dir && !w.lezr && !w.decim && !w.eledup;
+    se.AM0 = static_cast<__SE_AM>(w.am[0]);
+    se.AM1 = static_cast<__SE_AM>(w.am[1]);
+    se.AM2 = static_cast<__SE_AM>(w.am[2]);
+    se.AM3 = static_cast<__SE_AM>(w.am[3]);
+    se.AM4 = static_cast<__SE_AM>(w.am[4]);
+    se.AM5 = static_cast<__SE_AM>(w.am[5]);
+    se.CBK0 = static_cast<uint8_t>(w.cbk0);
+    se.CBK1 = static_cast<uint8_t>(w.cbk1);
+    __SE1_OPEN(memory.get() + half + w.shift * (1 << w.eletype), se);
+    const bool addresses = !w.transpose && !w.dir && !w.lezr && !w.decim && !w.eledup && w.linear();
     if (addresses) {
       __SA_TEMPLATE_v1 sa = __gen_SA_TEMPLATE_v1();
       set_loops(sa, w);

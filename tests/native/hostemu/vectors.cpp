@@ -166,9 +166,29 @@ static void scalable() {
   static_assert(c7x::max_simd<int16_t>::value * 2 == __C7X_VEC_SIZE_BYTES__, "");
   static_assert(c7x::se_veclen<int8>::value == __SE_VECLEN_8ELEMS && c7x::sa_veclen<uchar2>::value == __SA_VECLEN_2ELEMS, "");
   static_assert(c7x::se_eletype<c7x::double_vec>::value == __SE_ELETYPE_64BIT, "");
+  static_assert(c7x::se_eledup<int16_t, c7x::short_vec>::value == c7x::se_veclen<c7x::short_vec>::value + 0u, "");
+  static_assert(c7x::se_eledup<double>::value == (__C7X_VEC_SIZE_BYTES__ == 64 ? __SE_ELEDUP_8X : __SE_ELEDUP_4X), "");
+  static_assert(c7x::se_eledup<int32_t, int4>::value == __SE_ELEDUP_4X, "");
   static_assert(sizeof(__SE_TEMPLATE_v1) == 64, "a template has 512 bits");
   CHECK(same(c7x::reinterpret<c7x::uint_vec>(vec(1)), c7x::uint_vec(0x3F800000u)));
   CHECK(same(c7x::as_uchar_vec(c7x::uint_vec(0x01010101u)), c7x::uchar_vec(1)));
+}
+
+/* One element of a stream in every lane, as filters take their coefficients. */
+static void element_in_every_lane() {
+  const int16_t elements[] = {5, -6, 7};
+  __SE_TEMPLATE_v1 t = __gen_SE_TEMPLATE_v1();
+  t.ICNT0 = 3;
+  t.ELETYPE = c7x::se_eletype<c7x::short_vec>::value;
+  t.VECLEN = c7x::se_veclen<c7x::short_vec>::value;
+  t.ELEDUP = c7x::se_eledup<int16_t, c7x::short_vec>::value;
+  __SE0_OPEN(elements, t);
+  for (int16_t element : elements)
+    CHECK(same(c7x::strm_eng<0, c7x::short_vec>::get_adv(), c7x::short_vec(element)));
+  __SE0_CLOSE();
+  for (const int16_t& element : elements) CHECK(same(__vload_dup(&element), c7x::short_vec(element)));
+  const double number = 2.5;
+  CHECK(same(__vload_dup(&number), c7x::double_vec(2.5)));
 }
 
 /* Intrinsics whose operands differ in width, which the test of the table does not make. */
@@ -192,6 +212,7 @@ int main() {
   addresses();
   predicates();
   scalable();
+  element_in_every_lane();
   narrow_operands();
   return failures != 0;
 }

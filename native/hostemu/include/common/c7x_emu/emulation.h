@@ -8,8 +8,9 @@
 #include "names.h"
 #include "predicate.h"
 #include "lookup.h"
-#include "intrinsics.h"
 #include "stream.h"
+#include "fir.h"
+#include "intrinsics.h"
 #include "scalable.h"
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "bytes.h"
 #include "lookup.h"
+#include "fir.h"
 
 /* __vstore_pred: Stores the bytes whose flag is set; the others are not touched. Scalars, complex and Boolean predicates too. */
 template <class P, class V>
@@ -31,6 +32,13 @@ inline T __select(const __vpred& p, T a, T b) { return c7x_emu::select(p, a, b);
 template <class T, int N>
 inline c7x_emu::vec<T, N> __select(const c7x_emu::vec<bool, N>& p, const c7x_emu::vec<T, N>& a, const typename c7x_emu::identity<c7x_emu::vec<T, N>>::type& b) {
   return c7x_emu::select(c7x_emu::scaled<T>(p), a, b);
+}
+
+/* __expand: Bytes of ones where the flag is set, zeros elsewhere. */
+inline c7x_emu::vec<int8_t, __C7X_VEC_SIZE_BYTES__> __expand(const __vpred& p) {
+  c7x_emu::vec<int8_t, __C7X_VEC_SIZE_BYTES__> r;
+  for (int i = 0; i < __C7X_VEC_SIZE_BYTES__; ++i) r.s[i] = p.m[i] ? -1 : 0;
+  return r;
 }
 
 /* __cmp_lt_pred: Flags of the lanes where a < b; false for NaN. */
@@ -1100,6 +1108,15 @@ inline c7x_emu::vec<uint64_t, N> __shift_right(const c7x_emu::vec<uint64_t, N>& 
   return r;
 }
 
+/* __vshrw_vvv: As __shift_right of int. */
+inline int32_t __vshrw_vvv(int32_t a, int32_t b) { return c7x_emu::shift_right(a, b, std::true_type()); }
+template <int N>
+inline c7x_emu::vec<int32_t, N> __vshrw_vvv(const c7x_emu::vec<int32_t, N>& a, const typename c7x_emu::identity<c7x_emu::vec<int32_t, N>>::type& b) {
+  c7x_emu::vec<int32_t, N> r;
+  for (int i = 0; i < N; ++i) r.s[i] = __vshrw_vvv(int32_t(a.s[i]), int32_t(b.s[i]));
+  return r;
+}
+
 /* __shift_right_full: As __shift_right. */
 inline int32_t __shift_right_full(int32_t a, int32_t b) { return c7x_emu::shift_right(a, b, std::true_type()); }
 template <int N>
@@ -1562,6 +1579,14 @@ inline c7x_emu::vec<T, 2 * N> __vload_dup(const c7x_emu::vec<T, N>* from) {
   return r;
 }
 
+/* __vload_dup (of an element): Loads one element into every lane of the register. */
+template <class T, class = typename std::enable_if<std::is_arithmetic<T>::value>::type>
+inline c7x_emu::vec<T, __C7X_VEC_SIZE_BYTES__ / static_cast<int>(sizeof(T))> __vload_dup(const T* from) {
+  c7x_emu::vec<T, __C7X_VEC_SIZE_BYTES__ / static_cast<int>(sizeof(T))> r;
+  for (T& lane : r.s) lane = *from;
+  return r;
+}
+
 /* __vstore_packl: Stores the low half of every lane. */
 template <class P, int N>
 inline void __vstore_packl(P* a, const c7x_emu::vec<int16_t, N>& b) {
@@ -1855,6 +1880,30 @@ inline void __vmpysp2dp_vvw(const c7x_emu::vec<float, N>& a, const typename c7x_
     c.s[i] = even;
     d.s[i] = odd;
   }
+}
+
+/* __vfir4hw_vww: Filter of four taps over the half-words of SE0, then SE1: result i is the sum of data i + k times coefficient k. c is the low half of the results, d the high one. Every four coefficients must be the same. */
+inline void __vfir4hw_vww(const c7x_emu::half_words& a, __SE_REG_PAIR b, c7x_emu::words& c, c7x_emu::words& d) {
+  int16_t taps[4], data[2 * c7x_emu::fir_lanes];
+  c7x_emu::take_taps("__vfir4hw_vww", taps, a);
+  const bool advance = b == __SE_REG_PAIR_0_ADV;
+  c7x_emu::take_data("__vfir4hw_vww", data, advance ? __SE_REG_0_ADV : __SE_REG_0);
+  c7x_emu::take_data("__vfir4hw_vww", data + c7x_emu::fir_lanes, advance ? __SE_REG_1_ADV : __SE_REG_1);
+  for (int i = 0; i < c7x_emu::fir_lanes / 2; ++i) {
+    c.s[i] = c7x_emu::filtered<4>(data + i, taps);
+    d.s[i] = c7x_emu::filtered<4>(data + c7x_emu::fir_lanes / 2 + i, taps);
+  }
+}
+
+/* __vfir8hw_wvv: Filter of eight taps over the half-words of an engine: result i is the sum of data i + k times coefficient k, of which a has the first four and b the others. Every four coefficients must be the same. */
+inline c7x_emu::words __vfir8hw_wvv(const c7x_emu::half_words& a, const c7x_emu::half_words& b, __SE_REG c) {
+  int16_t taps[8], data[c7x_emu::fir_lanes];
+  c7x_emu::take_taps("__vfir8hw_wvv", taps, a);
+  c7x_emu::take_taps("__vfir8hw_wvv", taps + 4, b);
+  c7x_emu::take_data("__vfir8hw_wvv", data, c);
+  c7x_emu::words r;
+  for (int i = 0; i < c7x_emu::fir_lanes / 2; ++i) r.s[i] = c7x_emu::filtered<8>(data + i, taps);
+  return r;
 }
 
 /* __vmpyww_vvv: Low word of the product. */
@@ -2205,6 +2254,28 @@ inline c7x_emu::vec<int8_t, N> __gather_set_bits(const __vpred& a, const c7x_emu
   for (int i = 0; i < N; ++i)
     if (a.m[i]) r.s[taken++] = b.s[i];
   while (taken < N) r.s[taken++] = 0;
+  return r;
+}
+
+/* __vpackl2_vvv: Low half-words of the words of b and a in turn. */
+template <int N>
+inline c7x_emu::vec<int16_t, N> __vpackl2_vvv(const c7x_emu::vec<int16_t, N>& a, const typename c7x_emu::identity<c7x_emu::vec<int16_t, N>>::type& b) {
+  c7x_emu::vec<int16_t, N> r;
+  for (int i = 0; i < N / 2; ++i) {
+    r.s[2 * i] = b.s[2 * i];
+    r.s[2 * i + 1] = a.s[2 * i];
+  }
+  return r;
+}
+
+/* __vspinthpk_vv: Every pair of lanes to the nearest integers of 16 bits, in the low word of the pair; the high word is zero. */
+template <int N>
+inline c7x_emu::vec<int16_t, N * 2> __vspinthpk_vv(const c7x_emu::vec<float, N>& a) {
+  c7x_emu::vec<int16_t, N * 2> r;
+  for (int i = 0; i < N; ++i) {
+    r.s[i / 2 * 4 + i % 2] = c7x_emu::round_lane<int16_t>(a.s[i]);
+    r.s[i / 2 * 4 + i % 2 + 2] = 0;
+  }
   return r;
 }
 

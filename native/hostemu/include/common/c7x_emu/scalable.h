@@ -152,6 +152,17 @@ struct se_eletype {
 template <class V>
 constexpr __SE_ELETYPE se_eletype<V>::value;
 
+/* The duplication that fills a vector with one element of it. */
+template <class T, class V = typename make_full_vector<T>::type>
+struct se_eledup {
+  static_assert(std::is_same<typename c7x_emu::shape<T>::element, typename c7x_emu::shape<V>::element>::value &&
+                    c7x_emu::shape<T>::lanes == 1 && std::is_arithmetic<typename c7x_emu::shape<V>::element>::value,
+                "duplication of other than the vector's own real elements is not implemented");
+  static constexpr __SE_ELEDUP value = static_cast<__SE_ELEDUP>(c7x_emu::log2_of(c7x_emu::shape<V>::lanes));
+};
+template <class T, class V>
+constexpr __SE_ELEDUP se_eledup<T, V>::value;
+
 template <int I, class V>
 struct strm_eng {
   static_assert(I == 0 || I == 1, "there are two streaming engines");

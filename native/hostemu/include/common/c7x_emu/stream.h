@@ -2,9 +2,10 @@
  * with predicates.
  *
  * Semantics (docs/hostemu.md gives the evidence for each). The element at loop counters i0..i5 lies at
- * i0 + i1*DIM1 + ... + i5*DIM5 elements from the base; with DIR_DEC, i0 counts downwards. A vector never reaches across
- * the end of loop 0: what is missing is zero, and false in a predicate. Formatting goes in the order promotion,
- * decimation, element duplication, vector length, group duplication; VECLEN counts formatted elements.
+ * i0 + i1*DIM1 + ... + i5*DIM5 elements from the base; with DIR_DEC, -1 - i0 stands for i0. A loop with circular
+ * addressing changes only the address bits inside its block. A vector never reaches across the end of loop 0: what is
+ * missing is zero, and false in a predicate. Formatting goes in the order promotion, decimation, element duplication,
+ * vector length, group duplication; VECLEN counts formatted elements.
  */
 #ifndef C7X_EMU_STREAM_H
 #define C7X_EMU_STREAM_H
@@ -45,7 +46,8 @@ typedef enum {
   __SE_ELEDUP_4X,
   __SE_ELEDUP_8X,
   __SE_ELEDUP_16X,
-  __SE_ELEDUP_32X
+  __SE_ELEDUP_32X,
+  __SE_ELEDUP_64X
 } __SE_ELEDUP;
 typedef enum { __SE_GRPDUP_OFF = 0, __SE_GRPDUP_ON } __SE_GRPDUP;
 typedef enum { __SE_DECIM_OFF = 0, __SE_DECIM_2, __SE_DECIM_4 } __SE_DECIM;
@@ -85,7 +87,6 @@ typedef enum {
   __SE_LEZR_ICNT4,
   __SE_LEZR_ICNT5
 } __SE_LEZR;
-/* Linear and circular addressing; a circular mode ends the program. */
 typedef enum { __SE_AM_LINEAR = 0, __SE_AM_CIRC_CBK0, __SE_AM_CIRC_CBK1 } __SE_AM;
 
 typedef enum {
@@ -122,6 +123,7 @@ typedef enum {
   __SA_DECDIMSD_DIM4,
   __SA_DECDIMSD_DIM5
 } __SA_DECDIMSD;
+/* Address generators are linear only: a circular mode ends the program. */
 typedef enum { __SA_AM_LINEAR = 0, __SA_AM_CIRC_CBK0, __SA_AM_CIRC_CBK1 } __SA_AM;
 
 /* 512 bits, as on the processor. */
@@ -163,6 +165,11 @@ typedef struct {
   __SA_DECDIMSD DECDIM2SD : 4;
   __SA_AM AM0 : 2, AM1 : 2, AM2 : 2, AM3 : 2, AM4 : 2, AM5 : 2;
 } __SA_TEMPLATE_v1;
+
+/* The engines as operands of the few intrinsics that read them themselves; a pair is SE0, then SE1 (SPRUIG8, streaming
+ * engine operands). */
+typedef enum { __SE_REG_0 = 0, __SE_REG_0_ADV, __SE_REG_1, __SE_REG_1_ADV } __SE_REG;
+typedef enum { __SE_REG_PAIR_0 = 0, __SE_REG_PAIR_0_ADV } __SE_REG_PAIR;
 
 static_assert(sizeof(__SE_TEMPLATE_v1) <= 64 && sizeof(__SA_TEMPLATE_v1) <= 64, "a template has 512 bits");
 
@@ -257,6 +264,12 @@ struct nest {
 
 inline int power(int log2) { return 1 << log2; }
 
+/* An address that moves inside its block: the bits above `inside` stay. A linear loop has a block of all addresses. */
+inline const char* moved(const char* from, int64_t bytes, uintptr_t inside) {
+  const uintptr_t at = reinterpret_cast<uintptr_t>(from), to = at + static_cast<uintptr_t>(bytes);
+  return reinterpret_cast<const char*>((at & ~inside) | (to & inside));
+}
+
 struct engine {
   static constexpr int width = __C7X_VEC_SIZE_BYTES__;
 
@@ -270,6 +283,9 @@ struct engine {
   bool group = false;
   int granule = 0; /* transposition: memory elements of a granule; 0: off */
   int64_t columns = 0;
+  int64_t origin = 0; /* offset of the first element: -1 where loop 0 runs downwards */
+  bool circular = false;
+  uintptr_t inside[nest::loops] = {}; /* address bits that a loop changes */
   int lezr = 0; /* 1: loop 0 */
   int lezr_count = 0, zeros = 0;
   bool current_known = false;
@@ -279,12 +295,11 @@ struct engine {
 
   void open(const char* name, const void* address, const __SE_TEMPLATE_v1& t) {
     if (is_open) die(name, "the engine is open already");
-    if (t.AM0 | t.AM1 | t.AM2 | t.AM3 | t.AM4 | t.AM5) die(name, "AM: circular addressing is not implemented");
     if (t.ELETYPE > __SE_ELETYPE_64BIT) die(name, "ELETYPE: this element type is not implemented");
     if (t.TRANSPOSE > __SE_TRANSPOSE_256BIT) die(name, "TRANSPOSE: no such granule");
     if (t.PROMOTE > __SE_PROMOTE_8X_SIGNEXT) die(name, "PROMOTE: no such promotion");
     if (t.VECLEN > __SE_VECLEN_64ELEMS) die(name, "VECLEN: no such vector length");
-    if (t.ELEDUP > __SE_ELEDUP_32X) die(name, "ELEDUP: no such duplication");
+    if (t.ELEDUP > __SE_ELEDUP_64X) die(name, "ELEDUP: no such duplication");
     if (t.DECIM > __SE_DECIM_4) die(name, "DECIM: no such decimation");
     if (t.DIMFMT > __SE_DIMFMT_6D) die(name, "DIMFMT: this dimension format is not implemented");
     static const int promotions[] = {1, 2, 4, 8, 2, 4, 8};
@@ -297,6 +312,7 @@ struct engine {
     duplication = power(t.ELEDUP);
     lanes = power(t.VECLEN);
     group = t.GRPDUP == __SE_GRPDUP_ON;
+    origin = 0;
     lezr = t.LEZR;
     lezr_count = t.LEZR_CNT;
     zeros = 0;
@@ -306,18 +322,20 @@ struct engine {
     if (duplication > lanes) die(name, "ELEDUP: duplication exceeds VECLEN");
     granule = t.TRANSPOSE == __SE_TRANSPOSE_OFF ? 0 : power(t.TRANSPOSE - __SE_TRANSPOSE_8BIT) / element;
     check_dimensions(name, t);
+    open_blocks(name, t);
     if (t.TRANSPOSE != __SE_TRANSPOSE_OFF) {
       if (granule == 0) die(name, "TRANSPOSE: the granule is smaller than an element");
       if (granule > lanes) die(name, "TRANSPOSE: the granule exceeds VECLEN");
       if (decimation > 1) die(name, "TRANSPOSE with DECIM is not implemented");
       if (duplication > 1) die(name, "TRANSPOSE with ELEDUP is not implemented");
+      if (circular) die(name, "TRANSPOSE with AM: circular addressing is not implemented");
       if (t.DIR != __SE_DIR_INC) die(name, "TRANSPOSE with DIR is not implemented");
       if (t.DECDIM1 || t.DECDIM2) die(name, "TRANSPOSE with DECDIM is not implemented");
       if (lezr) die(name, "TRANSPOSE with LEZR: the processor does not support it");
       open_transposed(t);
     } else {
       loops.open(t, static_cast<int64_t>(lanes) * decimation / duplication);
-      if (t.DIR == __SE_DIR_DEC) loops.stride[0] = -1;
+      if (t.DIR == __SE_DIR_DEC) loops.stride[0] = origin = -1;
     }
     is_open = true;
     current_known = false;
@@ -356,6 +374,26 @@ struct engine {
       die(name, "DECDIMSD: the dimension is not one of DIMFMT");
   }
 
+  /* Block size number B means 512 << B bytes, up to 4 GiB. */
+  static uintptr_t block(const char* name, unsigned number) {
+    if (number > 23) die(name, "CBK0, CBK1: no such block size");
+    return (static_cast<uintptr_t>(512) << number) - 1;
+  }
+
+  void open_blocks(const char* name, const __SE_TEMPLATE_v1& t) {
+    const __SE_AM modes[nest::loops] = {t.AM0, t.AM1, t.AM2, t.AM3, t.AM4, t.AM5};
+    circular = false;
+    for (int k = 0; k < nest::loops; ++k) {
+      inside[k] = ~static_cast<uintptr_t>(0);
+      if (k > static_cast<int>(t.DIMFMT) || modes[k] == __SE_AM_LINEAR) continue;
+      if (modes[k] > __SE_AM_CIRC_CBK1) die(name, "AM: no such addressing mode");
+      inside[k] = block(name, modes[k] == __SE_AM_CIRC_CBK0 ? t.CBK0 : t.CBK0 + t.CBK1 + 1u);
+      circular = true;
+    }
+    if (circular && reinterpret_cast<uintptr_t>(base) % static_cast<uintptr_t>(element) != 0)
+      die(name, "AM: circular addressing needs a base aligned to the element");
+  }
+
   /* Transposed, loop 1 runs inside: its steps fill a vector, granule by granule, and the steps of loop 0 are columns of
    * granules. */
   void open_transposed(const __SE_TEMPLATE_v1& t) {
@@ -369,8 +407,7 @@ struct engine {
     loops.stride[0] = t.DIMFMT == __SE_DIMFMT_1D ? 0 : t.DIM1;
   }
 
-  void put(int lane, int64_t offset) {
-    const char* from = base + offset * element;
+  void put(int lane, const char* from) {
     unsigned char* to = current + lane * promoted;
     std::memcpy(to, from, static_cast<size_t>(element));
     if (promoted > element) {
@@ -379,21 +416,35 @@ struct engine {
     }
   }
 
+  /* Loops outside loop 0 move the address in turn, the outermost first. */
+  const char* start_of_loop_0() const {
+    const char* from = base;
+    for (int k = loops.used - 1; k > 0; --k) from = moved(from, loops.at[k] * loops.stride[k] * element, inside[k]);
+    return from;
+  }
+
   void fetch() {
     std::memset(current, 0, sizeof(current));
     const int64_t valid = zeros > 0 ? 0 : loops.valid();
-    const int64_t start = loops.offset();
+    const int64_t start = loops.offset() + origin;
     if (granule) {
       const int64_t column = loops.at[1] * granule;
       for (int64_t row = 0; row < valid; ++row)
         for (int k = 0; k < granule && column + k < columns; ++k)
-          put(static_cast<int>(row) * granule + k, start + row * loops.stride[0] + k);
+          put(static_cast<int>(row) * granule + k, base + (start + row * loops.stride[0] + k) * element);
+    } else if (circular) {
+      const char* from = start_of_loop_0();
+      for (int64_t i = 0; i < valid; i += decimation) {
+        const int64_t offset = (loops.at[0] + i) * loops.stride[0] + origin;
+        for (int copy = 0; copy < duplication; ++copy)
+          put(static_cast<int>(i / decimation) * duplication + copy, moved(from, offset * element, inside[0]));
+      }
     } else if (promoted == element && decimation == 1 && duplication == 1 && loops.stride[0] == 1) {
       if (valid > 0) std::memcpy(current, base + start * element, static_cast<size_t>(valid * element));
     } else {
       for (int64_t i = 0; i < valid; i += decimation)
         for (int copy = 0; copy < duplication; ++copy)
-          put(static_cast<int>(i / decimation) * duplication + copy, start + i * loops.stride[0]);
+          put(static_cast<int>(i / decimation) * duplication + copy, base + (start + i * loops.stride[0]) * element);
     }
     if (group) {
       const int bytes = lanes * promoted;
@@ -464,6 +515,17 @@ inline V stream_read_advance(const char* name) {
   const V v = stream_read<I, V>(name);
   units<I>::se.advance();
   return v;
+}
+
+template <class V>
+inline V stream_read(const char* name, __SE_REG engine) {
+  switch (engine) {
+    case __SE_REG_0: return stream_read<0, V>(name);
+    case __SE_REG_0_ADV: return stream_read_advance<0, V>(name);
+    case __SE_REG_1: return stream_read<1, V>(name);
+    case __SE_REG_1_ADV: return stream_read_advance<1, V>(name);
+  }
+  die(name, "no such streaming engine");
 }
 
 /* Offsets count elements of the type that is loaded or stored. */
