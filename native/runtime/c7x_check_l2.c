@@ -1,6 +1,12 @@
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* MAP_ANONYMOUS and MAP_NORESERVE under -std=c99 */
+#endif
 
 #include "c7x_check_l2.h"
+#include "c7x_platform.h"
+
+/* c7x build --check-l2 defines it. Without it nothing is left of this file, which still has to compile. */
+#ifdef C7X_CHECK_L2
 
 #include <sanitizer/asan_interface.h>
 #include <stdarg.h>
@@ -8,8 +14,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include "c7x_platform.h"
 
 #define MARGIN ((size_t)65536) /* around L2, poisoned too */
 #define FILL 0x5A              /* what poisoned memory holds, for code that AddressSanitizer does not watch */
@@ -185,3 +189,4 @@ void __asan_on_error(void) {
   describe(p, cause);
   violation(cause, "it %s byte %td of L2", __asan_get_report_access_type() ? "writes" : "reads", p - base);
 }
+#endif /* C7X_CHECK_L2 */

@@ -1,4 +1,6 @@
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* clock_gettime, MAP_ANONYMOUS and MAP_NORESERVE under -std=c99 */
+#endif
 
 #include "c7x_platform.h"
 

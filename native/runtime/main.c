@@ -4,7 +4,9 @@
  * and the lines of the target attributes' section 9. Every failure ends with exit code 1 and one message on standard
  * error: the fact, its likely cause, the next step.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* mmap flags, MADV_HUGEPAGE under -std=c99 */
+#endif
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,8 @@
 /* In C, where a name is enough to take a function's address. Functions of ours are declared without parameters: only
  * their addresses are used here. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* sincos */
+#endif
 
 #include "export_table.h"
 

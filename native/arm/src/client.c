@@ -1,5 +1,7 @@
 /* The client: one request at a time, staging, and everything that the DSP says is checked before it is believed. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

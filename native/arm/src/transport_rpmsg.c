@@ -2,7 +2,9 @@
  *
  * Devices are found by the name of the DSP in the device tree, never by their numbers, which change with every boot. All
  * paths are below `root`, so that tests can build a tree of their own; system calls on devices go through c7x_kernel. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

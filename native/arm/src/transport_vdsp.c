@@ -1,5 +1,7 @@
 /* The virtual DSP: bare messages over a Unix socket of type SOCK_SEQPACKET, the carveout in a file. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
