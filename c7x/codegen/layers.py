@@ -52,16 +52,23 @@ def _l2(staging: Staging) -> dict[str, Any]:
     }
 
 
+_LAYOUT = "moves data into another layout and computes nothing"
+_TO_INTEGERS = "real numbers become integers here"
+_TO_REALS = "integers become real numbers here"
+#: Reasons that say what a loop is for, where no kernel would be expected.
+EXPECTED_LOOPS = frozenset({_LAYOUT, _TO_INTEGERS, _TO_REALS})
+
+
 def _loop_reason(relax_ops: Sequence[str]) -> str:
     """Why a call runs as a loop nest of TVM's and not as a c7x or MMALIB kernel."""
     computing = sorted(set(relax_ops) - MOVES)
     match computing:
         case [] if relax_ops:
-            return "moves data into another layout and computes nothing"
+            return _LAYOUT
         case ["quantize"]:
-            return "real numbers become integers here"
+            return _TO_INTEGERS
         case ["dequantize"]:
-            return "integers become real numbers here"
+            return _TO_REALS
         case _:
             return f"no c7x kernel covers {', '.join(computing) or 'this operator'}; it runs as TVM's fused loops"
 

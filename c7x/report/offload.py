@@ -12,6 +12,8 @@ from c7x.workspace import Workspace
 REPORT = "offload.json"
 
 _POOLS = frozenset({"adaptive_avg_pool2d", "avg_pool2d", "max_pool2d", "mean"})
+#: What may stand beside an addition that is an operator of its own, and no part of an activation such as hardswish.
+_WITH_SUM = frozenset({"add", "relu", "clip", "maximum", "minimum", "quantize", "dequantize"})
 _LINEAR = re.compile(r"(linear|addmm)(_\d+)?")
 #: Kinds of operators that are counted, in the order in which they are shown.
 KINDS = ("convolution", "linear", "matmul", "add", "pool")
@@ -56,7 +58,10 @@ def runner_text(layer: Mapping[str, Any]) -> str:
 
 
 def kinds_of(layer: Mapping[str, Any]) -> dict[str, int]:
-    """How many operators of each of ``KINDS`` a layer stands for; a bias belongs to the operator before it."""
+    """How many operators of each of ``KINDS`` a layer stands for; a bias belongs to the operator before it, and an
+    addition beside other arithmetic to what that computes."""
+    from c7x.codegen.layers import MOVES
+
     ops = _plain(layer["relax_ops"])
     convolutions = sum(op.startswith("conv") and op != "concat" for op in ops)
     products = ops.count("matmul")
@@ -64,7 +69,8 @@ def kinds_of(layer: Mapping[str, Any]) -> dict[str, int]:
         linear = products if any(_LINEAR.fullmatch(node) for node in layer["nodes"]) else 0
         found = {"convolution": convolutions, "linear": linear, "matmul": products - linear}
     else:
-        found = {"add": ops.count("add"), "pool": sum(op in _POOLS for op in ops)}
+        sums = ops.count("add") if set(ops) <= _WITH_SUM | MOVES else 0
+        found = {"add": sums, "pool": sum(op in _POOLS for op in ops)}
     return {kind: count for kind, count in found.items() if count}
 
 

@@ -138,6 +138,8 @@ def test_kinds_are_counted_with_a_bias_as_part_of_its_operator() -> None:
     assert kinds_of(LAYERS[1]) == {"convolution": 1}
     assert kinds_of(LAYERS[4]) == {"add": 2}
     assert kinds_of(LAYERS[6]) == {}
+    # A hard swish, written out.
+    assert kinds_of(layer("k", ["dequantize", "add", "maximum", "minimum", "multiply", "divide", "quantize"])) == {}
     assert count_kinds(LAYERS) == [
         {"kind": "convolution", "total": 2, "offloaded": 2, "integer": 2, "mmalib": 1},
         {"kind": "linear", "total": 1, "offloaded": 1, "integer": 1, "mmalib": 0},
