@@ -100,6 +100,11 @@ def max_pool2d(attrs: Mapping[str, Any], inputs: Sequence[np.ndarray], shape: Se
     return result
 
 
+def pad(attrs: Mapping[str, Any], inputs: Sequence[np.ndarray], _shape: Sequence[int]) -> np.ndarray:
+    top, left, bottom, right = attrs["padding"]
+    return np.pad(inputs[0], ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=attrs["value"])
+
+
 def table(attrs: Mapping[str, Any], inputs: Sequence[np.ndarray], shape: Sequence[int]) -> np.ndarray:
     data, entries = inputs
     channels, inner = attrs.get("channels", 1), attrs.get("inner", 1)
@@ -122,6 +127,7 @@ MODELS = {
     "c7x.qconv2d": conv2d,
     "c7x.qmax_pool2d": max_pool2d,
     "c7x.qmul": mul,
+    "c7x.qpad": pad,
     "c7x.qtable": table,
 }
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from c7x.codegen.kernels import supports
+from c7x.codegen.kernels.base import Operand
 from c7x.codegen.kernels.int8_elementwise import table_of
 from c7x.codegen.program import TensorType
 from c7x.toolchain.hostemu import DEFAULT_CORE, find_emulation
@@ -188,6 +189,16 @@ def other_cases(rng: np.random.Generator) -> list[Case]:
                 padding=[1, 0, 1, 1],
             )
         )
+    for dtype, padding, value in (
+        ("int8", [1, 2, 3, 0], -7),
+        ("int8", [0, 0, 0, 1], 127),
+        ("int16", [2, 1, 0, 3], -900),
+    ):
+        image = rng.integers(-100, 100, (2, 3, 4, 5)).astype(dtype)
+        shape = (2, 3, 4 + padding[0] + padding[2], 5 + padding[1] + padding[3])
+        outputs = (TensorType(dtype=dtype, shape=shape),)
+        attrs = {"padding": padding, "value": value}
+        cases.append(Case(op="c7x.qpad", attrs=attrs, inputs=(image,), outputs=outputs, constants=()))
     data = np.arange(256, dtype=np.uint8).view(np.int8)
     entries = table_of(lambda x: np.clip(np.rint(x * 0.3) - 4, -128, 127))
     cases.append(
@@ -299,6 +310,11 @@ def test_refuses_what_it_would_get_wrong() -> None:
     assert "products" in str(supports(deep.op, deep.attrs, deep.operands, deep.outputs))
     wide = conv(rng, dtype="int16", x_zero=4)
     assert "zero point" in str(supports(wide.op, wide.attrs, wide.operands, wide.outputs))
+    image = Operand(type=TensorType(dtype="int8", shape=(1, 2, 3, 3)))
+    padded = [TensorType(dtype="int8", shape=(1, 2, 5, 5))]
+    assert supports("c7x.qpad", {"padding": [1, 1, 1, 1], "value": 4}, [image], padded) is None
+    assert "margin" in str(supports("c7x.qpad", {"padding": [1, 1, 1, 1], "value": 200}, [image], padded))
+    assert "shapes" in str(supports("c7x.qpad", {"padding": [1, 1, 2, 1], "value": 4}, [image], padded))
     mixed = conv(rng)
     assert "dtype" in str(
         supports(mixed.op, mixed.attrs, mixed.operands, [TensorType(dtype="int16", shape=mixed.outputs[0].shape)])

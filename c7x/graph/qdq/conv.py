@@ -9,7 +9,7 @@ import numpy as np
 from tvm import relax
 
 from c7x.graph.layout import first
-from c7x.graph.line import Line, make_const, op_name, shape_of, tensor_type
+from c7x.graph.line import Line, make_const, make_kernel, op_name, shape_of, tensor_type
 from c7x.graph.qdq.fusion import Fusion
 from c7x.graph.qdq.scales import MMALIB_ERROR, mmalib_scale_shift, multiplier_shift
 from c7x.graph.qdq.values import Clipped, Params, Quantized, Weight, bias_of, quantized, weight
@@ -268,9 +268,11 @@ def _mmalib(fusion: Fusion, line: Line, sums: Sums, g: Geometry, shape: tuple[in
     top, left, bottom, right = g.padding
     if sums.data.params.zero != 0 and any(g.padding):
         # The wrapper pads with the integer 0; real zero is the zero point.
-        widths = [0, 0, 0, 0, top, bottom, left, right]
-        data = line.emit(relax.op.nn.pad(data, widths, "constant", float(sums.data.params.zero)), "_padded")
-        h, w, top, left, bottom, right = h + top + bottom, w + left + right, 0, 0, 0, 0
+        attrs = {"padding": [top, left, bottom, right], "value": sums.data.params.zero}
+        h, w = h + top + bottom, w + left + right
+        margin = make_kernel("qpad", (data,), attrs, tensor_type((sums.data.shape[0], c, h, w), sums.out.dtype))
+        data = line.emit(margin, "_padded")
+        top, left, bottom, right = 0, 0, 0, 0
     window = [kh, kw, *g.strides, top, bottom, left, right]
     if g.groups == c > 1:
         symbol, scalars = f"mmalib_depthwise_conv2d_{bits}", [c, h, w, *window, c]
