@@ -1,4 +1,4 @@
-"""What programs outside c7x rely on: sources of native/ that build one by one with a plain compiler, three -I, no set-up."""
+"""What programs outside c7x rely on: sources of native/ that build one by one with a plain compiler and three -I."""
 
 from __future__ import annotations
 
