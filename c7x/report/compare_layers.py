@@ -148,18 +148,35 @@ def compare_layers_stage(
         }
         stage.write_json(ACCURACY, result)
     if bad is not None:
-        raise _failed(bad, result, dtype)
+        raise _failed(bad, _unseen_before(bad.layer, comparisons), result, dtype)
     return result
 
 
-def _failed(bad: LayerComparison, result: dict[str, Any], dtype: str | None) -> CheckFailed:
+def _unseen_before(layer: Layer, comparisons: Sequence[LayerComparison]) -> list[Layer]:
+    """Layers whose results ``layer`` reads, directly or through each other, and which could not be compared."""
+    writers = {c.buffer: c for c in comparisons if c.layer.index < layer.index}
+    found: dict[int, Layer] = {}
+    waiting = [layer]
+    while waiting:
+        for tensor in waiting.pop().inputs:
+            writer = writers.get(tensor.buffer)
+            if writer is not None and writer.node is None and writer.layer.index not in found:
+                found[writer.layer.index] = writer.layer
+                waiting.append(writer.layer)
+    return [found[index] for index in sorted(found)]
+
+
+def _failed(bad: LayerComparison, unseen: Sequence[Layer], result: dict[str, Any], dtype: str | None) -> CheckFailed:
     layer = bad.layer
+    doubt = (
+        f", or layer {' or '.join(str(x.index) for x in unseen)} before it, which cannot be compared" if unseen else ""
+    )
     where = f" at {layer.where}" if layer.where else ""
     against = f"PyTorch's simulation of the {dtype} model" if dtype else "PyTorch"
     error = CheckFailed(
         f"layer {layer.index} ({layer.name}{where}, kernel {layer.kernel}) is the first that differs from {against}: "
         f"{bad.note}",
-        cause="its kernel or its weights are wrong, or the model is sensitive to rounding there",
+        cause=f"its kernel or its weights are wrong{doubt}; or the model is sensitive to rounding there",
         hint=f"look for {layer.kernel} in lib0.c; --tolerance, --rtol and --atol say what is close enough",
     )
     error.details = result

@@ -174,6 +174,16 @@ def test_an_error_in_a_weight(floats: Path, tmp_path: Path) -> None:
     assert row["node"] == "relu_1"
 
 
+def test_an_error_where_nothing_can_be_compared(floats: Path, tmp_path: Path) -> None:
+    folder = _copy(floats, tmp_path)
+    first = json.loads((folder / "build/layers.json").read_text())[0]
+    assert "conv_last" in first["name"]
+    _plant(folder, first["kernel"], "  return 0;", "  out0[5] += 1.0f;\n  return 0;")
+    with pytest.raises(CheckFailed, match="layer 1 ") as caught:
+        _compare(folder)
+    assert "or layer 0 before it, which cannot be compared" in str(caught.value.cause)
+
+
 def test_an_error_in_an_integer_kernel(integers: Path, tmp_path: Path) -> None:
     folder = _copy(integers, tmp_path)
     layers = json.loads((folder / "build/layers.json").read_text())

@@ -13,6 +13,7 @@ from c7x.report.layers import Layer, Tensor, read_layers
 from c7x.report.profile import Measurement, check_profiled, describe, profile_stage, read_log
 from c7x.report.profile_text import ProfileText, format_profile
 from c7x.report.roofline import LIMITS, MMA_INT8, STREAMS, VECTOR_FLOAT32, mac_limit, roofline
+from c7x.run import board
 from c7x.ui_reports import format_count, profile_tables
 from c7x.workspace import Workspace
 
@@ -214,3 +215,36 @@ def test_tables() -> None:
 @pytest.mark.parametrize(("count", "text"), [(0, "-"), (None, "-"), (320, "320"), (1500, "1.5 k"), (2e9, "2.0 G")])
 def test_counts(count: Any, text: str) -> None:
     assert format_count(count) == text
+
+
+# ------------------------------------------------------------------------------------------------------- on a board
+
+
+def test_a_board_runs_once_and_then_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``c7x_compute profile`` may print the profile of both inferences: the last one counts."""
+    asked: list[tuple[str, str]] = []
+
+    def run_module(machine: Any, module: Path, inputs: Any, *, command: str) -> board.BoardResult:
+        asked.append((command, machine.name))
+        texts = {"run": format_profile(FIRST), "profile": format_profile(FIRST) + format_profile(STEADY)}
+        return board.BoardResult(outputs=[], cycles=0, stdout=f'{{"status": "ok"}}\n{texts[command]}')
+
+    monkeypatch.setattr(board, "run_module", run_module)
+    ws = write_build(tmp_path, mode="c7x_dload")
+    with ws.stage("build") as run:
+        run.write_bytes("lib0.out", b"")
+        run.write_json("io.json", {"inputs": [], "outputs": []})
+    result = profile_stage(ws, host="user@somewhere")
+    assert asked == [("run", "user@somewhere"), ("profile", "user@somewhere")]
+    assert (result["place"], result["clock"], result["note"]) == ("board", "dsp", "cycles of the DSP")
+    assert (result["totals"]["cycles_first"], result["totals"]["cycles"]) == (FIRST.total, STEADY.total)
+
+
+def test_a_module_that_prints_no_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(board, "run_module", lambda *a, **k: board.BoardResult(outputs=[], cycles=0, stdout="{}"))
+    ws = write_build(tmp_path, mode="c7x_dload")
+    with ws.stage("build") as run:
+        run.write_bytes("lib0.out", b"")
+        run.write_json("io.json", {"inputs": [], "outputs": []})
+    with pytest.raises(RunError, match="the module on root@beagley-ai printed no layer profile"):
+        profile_stage(ws, board="beagley-ai")
