@@ -226,6 +226,10 @@ def _facts(manifest: Mapping[str, Any], profile: Mapping[str, Any] | None) -> st
     return "; ".join(parts)
 
 
+def _bytes(count: int) -> str:
+    return f"{count / 1e6:.2f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
+
+
 def _summary(
     layers: Sequence[Layer],
     offload: Mapping[str, Any],
@@ -239,8 +243,8 @@ def _summary(
         ["layers", str(len(layers))],
         ["multiply-accumulates", f"{macs / 1e6:,.1f} M"],
         ["of them on kernels", f"{offloaded / macs:.1%}" if macs else "-"],
-        ["weights", f"{io['weights_bytes'] / 1e6:.2f} MB"],
-        ["arena", f"{io['arena_bytes'] / 1e6:.2f} MB"],
+        ["weights", _bytes(io["weights_bytes"])],
+        ["arena", _bytes(io["arena_bytes"])],
     ]
     if profile is not None:
         time = _time(profile["totals"], profile["clock"])
