@@ -284,6 +284,7 @@ struct engine {
   int granule = 0; /* transposition: memory elements of a granule; 0: off */
   int64_t columns = 0;
   int64_t origin = 0; /* offset of the first element: -1 where loop 0 runs downwards */
+  bool contiguous = false; /* vectors are memory as it lies there */
   bool circular = false;
   uintptr_t inside[nest::loops] = {}; /* address bits that a loop changes */
   int lezr = 0; /* 1: loop 0 */
@@ -337,6 +338,7 @@ struct engine {
       loops.open(t, static_cast<int64_t>(lanes) * decimation / duplication);
       if (t.DIR == __SE_DIR_DEC) loops.stride[0] = origin = -1;
     }
+    contiguous = promoted == element && decimation == 1 && duplication == 1 && origin == 0 && !circular && granule == 0;
     is_open = true;
     current_known = false;
   }
@@ -427,24 +429,26 @@ struct engine {
     std::memset(current, 0, sizeof(current));
     const int64_t valid = zeros > 0 ? 0 : loops.valid();
     const int64_t start = loops.offset() + origin;
-    if (granule) {
+    if (contiguous) {
+      if (valid > 0) std::memcpy(current, base + start * element, static_cast<size_t>(valid * element));
+    } else if (granule) {
       const int64_t column = loops.at[1] * granule;
       for (int64_t row = 0; row < valid; ++row)
         for (int k = 0; k < granule && column + k < columns; ++k)
           put(static_cast<int>(row) * granule + k, base + (start + row * loops.stride[0] + k) * element);
     } else if (circular) {
       const char* from = start_of_loop_0();
+      int lane = 0;
       for (int64_t i = 0; i < valid; i += decimation) {
         const int64_t offset = (loops.at[0] + i) * loops.stride[0] + origin;
-        for (int copy = 0; copy < duplication; ++copy)
-          put(static_cast<int>(i / decimation) * duplication + copy, moved(from, offset * element, inside[0]));
+        for (int copy = 0; copy < duplication; ++copy) put(lane++, moved(from, offset * element, inside[0]));
       }
-    } else if (promoted == element && decimation == 1 && duplication == 1 && loops.stride[0] == 1) {
-      if (valid > 0) std::memcpy(current, base + start * element, static_cast<size_t>(valid * element));
     } else {
-      for (int64_t i = 0; i < valid; i += decimation)
-        for (int copy = 0; copy < duplication; ++copy)
-          put(static_cast<int>(i / decimation) * duplication + copy, base + (start + i * loops.stride[0]) * element);
+      const char* from = base + start * element;
+      const int64_t step = loops.stride[0] * element * decimation;
+      int lane = 0;
+      for (int64_t i = 0; i < valid; i += decimation, from += step)
+        for (int copy = 0; copy < duplication; ++copy) put(lane++, from);
     }
     if (group) {
       const int bytes = lanes * promoted;
