@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from c7x.errors import FormatError
+from c7x.errors import CrashError, FormatError, RunError
 from c7x.report.layers import Layer, Tensor
 from c7x.reporter import SILENT, Reporter
 from c7x.run.host import run_host
@@ -117,15 +117,29 @@ class DebugArtefact:
                 shape; None leaves it as it is.
 
         Raises:
-            RunError, CrashError: the model failed.
+            RunError, CrashError: the model failed; the message names the layer.
             FormatError: lib0.c and memory.json do not belong together.
         """
+        self.dumped.unlink(missing_ok=True)
         self.replacement.unlink(missing_ok=True)
         if replacements is not None:
             parts = [value for each in replacements for value in each if value is None or value.nbytes]
             self.replacement.write_bytes(b"".join(b"\0" if v is None else b"\1" + v.tobytes() for v in parts))
-        run_host(self.folder, inputs, reporter=self.reporter)
+        try:
+            run_host(self.folder, inputs, reporter=self.reporter)
+        except (RunError, CrashError) as error:
+            error.message += self._where(self.dumped.stat().st_size if self.dumped.is_file() else 0)
+            raise
         return _split(self.dumped.read_bytes() if self.dumped.is_file() else b"", self.layers)
+
+    def _where(self, written: int) -> str:
+        """The layer that did not come to its end, when those before it wrote so many bytes."""
+        for layer in self.layers:
+            written -= layer.bytes_out
+            if written < 0:
+                where = f" at {layer.where}" if layer.where else ""
+                return f"\nit failed in layer {layer.index} ({layer.name}{where}), kernel {layer.kernel}"
+        return ""
 
 
 @contextmanager

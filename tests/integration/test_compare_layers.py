@@ -14,7 +14,7 @@ import pytest
 from rich.text import Text
 
 from c7x.codegen.stage import codegen_stage
-from c7x.errors import CheckFailed, FormatError
+from c7x.errors import CheckFailed, CrashError, FormatError, RunError
 from c7x.frontend.export import export_stage
 from c7x.frontend.importer import import_stage
 from c7x.quantize.stage import quantize_stage
@@ -190,6 +190,17 @@ def test_an_error_in_an_integer_kernel(integers: Path, tmp_path: Path) -> None:
     add = next(layer for layer in layers if layer["kernel"].startswith("__tvm_ffi_qadd"))
     _plant(folder, add["kernel"], "  return 0;", "  for (int i = 0; i < 64; ++i) out0[i] = 100;\n  return 0;")
     assert _first_bad(folder)["index"] == add["index"]
+
+
+@pytest.mark.parametrize(("mistake", "error"), [("return -1;", RunError), ("*(volatile int *)16 = 1;", CrashError)])
+def test_a_kernel_that_fails_is_named(floats: Path, tmp_path: Path, mistake: str, error: type[Exception]) -> None:
+    folder = _copy(floats, tmp_path)
+    layers = json.loads((folder / "build/layers.json").read_text())
+    pool = next(layer for layer in layers if "nn.max_pool2d" in layer["relax_ops"])
+    _plant(folder, pool["kernel"], "  return 0;", f"  {mistake}\n  return 0;")
+    place = rf"it failed in layer {pool['index']} \(max_pool2d at model.py:\d+\), kernel {pool['kernel']}"
+    with pytest.raises(error, match=place):
+        _compare(folder)
 
 
 def test_a_lib0_that_cannot_be_shown(floats: Path, tmp_path: Path) -> None:
