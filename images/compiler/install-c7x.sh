@@ -15,7 +15,7 @@ python -m compileall -q --invalidation-mode unchecked-hash "$site/c7x"
 mkdir -p "$share"
 python /source/images/commands.py /source/c7x/cli.py >"$share/commands"
 sed -n 's/^__version__ = "\(.*\)"$/\1/p' /source/c7x/version.py >"$share/version"
-cp /recipe/wrapper.sh "$share/wrapper.sh"
+cp /source/images/compiler/wrapper.sh "$share/wrapper.sh"
 # The virtual DSP is compiled at its first use; here, once for all users of the image.
 XDG_CACHE_HOME=/opt/c7x/share python -c 'from c7x.toolchain.vdsp import server_program; print(server_program())'
 rm -rf /tmp/source
