@@ -243,3 +243,9 @@ def test_reports_of_other_builds_are_refused(tmp_path: Path) -> None:
 def test_without_a_build(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError, match="there is no build directory"):
         visualize_stage(Workspace(tmp_path / "none"))
+
+
+def test_the_picture_in_the_documentation_is_small() -> None:
+    picture = Path(__file__).parents[2] / "docs/images/report.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert picture.stat().st_size < 200_000
