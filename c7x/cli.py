@@ -1176,6 +1176,12 @@ def main_inner(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
+#: With the keys of every other error object.
+_INTERRUPTED = {
+    "status": "error", "error": "Interrupted", "message": "interrupted", "cause": None, "hint": None, "stage": None,
+}  # fmt: skip
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The ``c7x`` command; returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -1194,7 +1200,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as error:
         sys.stderr.write("interrupted\n")
         if as_json:
-            ui.print_json({"status": "error", "error": "Interrupted", "message": "interrupted"})
+            ui.print_json(_INTERRUPTED)
         return EXIT_TERMINATED if isinstance(error, _Terminated) else EXIT_INTERRUPTED
     except C7xError as error:
         failure = error

@@ -440,6 +440,19 @@ sys.exit(cli.main(["import", {str(tmp_path / "build")!r}]))
     assert not (tmp_path / "build").exists()
 
 
+def test_an_interrupted_command_answers_with_every_key_of_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(arguments: Any) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "main_inner", interrupt)
+    assert cli.main(["compile", "model.py", "--json"]) == 130
+    answer = json.loads(capsys.readouterr().out)
+    assert answer.keys() == UsageError("x").to_json().keys()
+    assert (answer["status"], answer["error"]) == ("error", "Interrupted")
+
+
 def test_json_stays_pure_when_user_code_prints(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
