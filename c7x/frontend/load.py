@@ -31,6 +31,9 @@ MODULE_NAME = "_c7x_user_model"
 
 CONTRACT_HINT = "define make_model() -> (nn.Module, tuple of example input tensors); examples/ has one to copy"
 
+#: Where the classes live that ``quantize_dynamic``, and ``convert`` of eager and FX mode, put in a module's place.
+_EAGER_QUANTIZED = ("torch.ao.nn.quantized.", "torch.ao.nn.intrinsic.quantized.")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
@@ -232,6 +235,15 @@ def _checked_pair(made: Any, path: Path) -> tuple[nn.Module, tuple[Any, ...]]:
             f"the model that make_model() in {path} returned is a TorchScript module",
             cause="torch.jit.script, trace or load made it; torch.export takes ordinary modules only",
             hint="return the nn.Module from before torch.jit, with its weights loaded by load_state_dict",
+        )
+    for name, part in model.named_modules():
+        if not type(part).__module__.startswith(_EAGER_QUANTIZED):
+            continue
+        raise ModelError(
+            f"the model that make_model() in {path} returned is quantized already: "
+            f"{name or 'it'} is a {type(part).__name__} of {type(part).__module__.rpartition('.modules')[0]}",
+            cause="torch.ao.quantization made integer layers of the old kind, which torch.export cannot follow",
+            hint="return the float model and compile it with --quantize int8, or quantize it with PT2E",
         )
     if any(nn.parameter.is_lazy(tensor) for tensor in (*model.parameters(), *model.buffers())):
         raise ModelError(

@@ -48,6 +48,7 @@ REPORT = "quantize.json"
 #: SQNR is measured on so many of the samples; ranges are taken from all.
 MEASURED_SAMPLES = 16
 
+_HINT_QUANTIZED = "compile it without --quantize, or give c7x the float model"
 _QUANTIZED_NAMESPACES = ("quantized_decomposed", "quantized", "torchao")
 
 
@@ -122,7 +123,14 @@ def _refuse_quantized(program: torch.export.ExportedProgram) -> None:
             raise UnsupportedError(
                 "the model is quantized already",
                 cause=f"it holds {operator_name(node)}{f' at {node_source(node)}' if node_source(node) else ''}",
-                hint="compile it without --quantize, or give c7x the float model",
+                hint=_HINT_QUANTIZED,
+            )
+    for name, value in (*program.state_dict.items(), *program.constants.items()):
+        if isinstance(value, Tensor) and type(value).__module__.startswith("torchao."):
+            raise UnsupportedError(
+                f"the model is quantized already: {name} is of type {type(value).__name__}",
+                cause="torchao.quantization.quantize_ stored integers in it",
+                hint=_HINT_QUANTIZED,
             )
 
 

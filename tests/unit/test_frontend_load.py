@@ -120,6 +120,11 @@ def test_torch_compile_is_unwrapped(tmp_path: Path) -> None:
         ("'model', (torch.ones(1, 3),)", "is str, not a torch.nn.Module"),
         ("nn.LazyLinear(2), (torch.ones(1, 3),)", "lazy modules"),
         ("torch.jit.script(nn.Linear(3, 2)), (torch.ones(1, 3),)", "TorchScript"),
+        pytest.param(
+            "torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(3, 2)), {nn.Linear}), (torch.ones(1, 3),)",
+            "quantized already: 0 is a Linear of torch.ao.nn.quantized.dynamic",
+            marks=pytest.mark.filterwarnings("ignore"),  # torch calls its own functions deprecated
+        ),
         ("nn.Linear(3, 2), torch.ones(1, 3)", "a single tensor (float32[1, 3]), not a tuple of tensors"),
         ("nn.Linear(3, 2), [torch.ones(1, 3)]", "a list of 1 (Tensor), not a tuple of tensors"),
         ("nn.Linear(3, 2), {'x': torch.ones(1, 3)}", "keyword inputs are not supported"),

@@ -239,6 +239,22 @@ def test_a_quantized_model_is_not_quantized_again(tmp_path: Path) -> None:
     refused(again, UnsupportedError, "quantized already", "without --quantize", calibrate_random=2)
 
 
+def test_weights_that_torchao_stored_as_integers(tmp_path: Path) -> None:
+    body = """
+import torch
+from torch import nn
+from torchao.quantization import Int8WeightOnlyConfig, quantize_
+
+def make_model():
+    net = nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 16)).eval()
+    quantize_(net, Int8WeightOnlyConfig())
+    return net, (torch.ones(1, 32),)
+"""
+    ws, _ = exported(tmp_path, body)
+    error = refused(ws, UnsupportedError, "quantized already: 0.weight", "without --quantize", calibrate_random=2)
+    assert "quantize_" in str(error.cause)
+
+
 def test_nothing_to_quantize(tmp_path: Path) -> None:
     text = "import torch\ndef make_model():\n    return torch.nn.LSTM(4, 4).eval(), (torch.ones(3, 1, 4),)\n"
     ws, source = exported(tmp_path, text)
