@@ -36,7 +36,7 @@ PYTEST := $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 .PHONY: help venv demo test test-unit test-integration test-native test-slow test-docs test-all docs weights lint fmt typecheck bench wheel \
 	fuzz quantized-table wheel-inference lock clean tools engine base images \
-	bench-images sbom reproducible apt-lock test-container test-container-slow
+	bench-images sbom reproducible apt-lock test-container test-container-slow test-devcontainer dist ci
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -158,8 +158,19 @@ test-container: $(STAMP) ## Build the images and test them; needs an engine
 	images/build.sh compiler aarch64 board dev
 	C7X_CONTAINER_REQUIRED=1 $(PYTEST) -m "container and not slow" tests/container
 
-test-container-slow: $(STAMP) ## The container tests that need podman and buildah
+test-container-slow: $(STAMP) ## The container tests that need podman, buildah and npx
 	C7X_CONTAINER_REQUIRED=1 $(PYTEST) -m "container and slow" tests/container
+
+test-devcontainer: $(STAMP) ## Start the devcontainer and run the unit tests inside; needs npx
+	C7X_CONTAINER_REQUIRED=1 $(PYTEST) tests/container/test_devcontainer.py
+
+dist: wheel ## What a release holds, in dist/: wheels, the Arm side for aarch64, bills of materials of the images
+	docker compose run --rm arm
+	$(MAKE) sbom
+
+ci: ## Everything that CI does: .ci/run with its images and tests, then the devcontainer and dist/
+	bash .ci/run
+	$(MAKE) VENV="$${C7X_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/c7x}/venv" test-devcontainer dist
 
 bench-images: $(STAMP) ## Size, start time and rebuild time of the compiler image against their limits
 	$(BIN)/python images/bench.py --c7x $(BIN)/c7x
