@@ -1036,6 +1036,7 @@ HostemuOption = Annotated[
 @emu_app.command(
     "cc",
     epilog="Example: c7x emu cc kernel.cpp -o kernel --core C7524",
+    options_metavar="[OPTIONS] SOURCE... [COMPILER OPTIONS]",
     # A cluster such as -shared must not find -h in itself.
     context_settings={"help_option_names": ["--help"], "ignore_unknown_options": True, "allow_extra_args": True},
 )
