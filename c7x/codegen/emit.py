@@ -13,7 +13,7 @@ import io
 import re
 import tarfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from c7x.codegen.kernels.firmware import FIRMWARE
 from c7x.codegen.l2 import CLOSE, OPEN, staged_call, uses_l2
@@ -85,7 +85,11 @@ def io_description(program: Program, plan: Plan, weights_bytes: int) -> dict[str
     """The content of io.json (docs/formats.md)."""
 
     def ports(items: Iterable[Port]) -> list[dict[str, object]]:
-        return [{"name": p.name, "dtype": p.type.dtype, "shape": list(p.type.shape)} for p in items]
+        return [
+            {"name": p.name, "dtype": p.type.dtype, "shape": list(p.type.shape)}
+            | ({"quantisation": asdict(p.quantisation)} if p.quantisation is not None else {})
+            for p in items
+        ]
 
     return {
         "inputs": ports(program.inputs),

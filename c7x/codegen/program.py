@@ -169,15 +169,25 @@ class Call:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Quantisation:
+    """Of a whole tensor: a positive ``scale`` and the integer that stands for 0."""
+
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Port:
     """An input or output as the user sees it: ``name`` from the model, ``buffer`` the storage behind it.
 
     Two outputs may name the same buffer, and an output may name an input or a constant: the emitter copies.
+    ``quantisation`` says what an integer means: real = (integer - zero_point) * scale.
     """
 
     name: str
     buffer: str
     type: TensorType
+    quantisation: Quantisation | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,6 +28,7 @@ from c7x.codegen.program import (
     Port,
     Program,
     Provenance,
+    Quantisation,
     TensorType,
     computes_in_float,
 )
@@ -82,13 +83,20 @@ class _Walk:
         self.reasons = json.loads(str(attrs["c7x_reasons"])) if "c7x_reasons" in attrs else {}
         self.float_between = tuple(json.loads(str(attrs["c7x_float_between"])) if "c7x_float_between" in attrs else ())
         self.provenance_of_node = json.loads(str(attrs["c7x_provenance"])) if "c7x_provenance" in attrs else {}
+        scales = json.loads(str(attrs["c7x_quantisation"])) if "c7x_quantisation" in attrs else {}
+
+        def quantisation(side: str, index: int) -> Quantisation | None:
+            found = scales.get(side, [])[index : index + 1]
+            return Quantisation(**found[0]) if found and found[0] else None
+
         inputs = []
         for index, param in enumerate(main.params):
             tensor = self._tensor_type(param.ty, f"input {param.name}")
             buffer = self._new_buffer(param.name, tensor, "input")
             self.env[param] = buffer
             names = io.get("inputs", [])
-            inputs.append(Port(name=names[index] if index < len(names) else param.name, buffer=buffer, type=tensor))
+            name = names[index] if index < len(names) else param.name
+            inputs.append(Port(name=name, buffer=buffer, type=tensor, quantisation=quantisation("inputs", index)))
         bindings = [b for block in main.body.blocks for b in block.bindings]
         for binding in bindings:
             # `lv = alloc` and `lv = (alloc, alloc1)` give allocations the name of the value they hold.
@@ -109,6 +117,7 @@ class _Walk:
                 name=names[i] if i < len(names) else f"output_{i}",
                 buffer=buffer,
                 type=self.buffers[buffer].type,
+                quantisation=quantisation("outputs", i),
             )
             for i, buffer in enumerate(flat)
         )

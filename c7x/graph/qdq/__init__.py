@@ -18,12 +18,15 @@ from c7x.graph.line import Line, dtype_of, op_name, straight_line, used_names, w
 from c7x.graph.qdq import activation, add, conv, linear, matmul, move, norm, pool
 from c7x.graph.qdq.boundary import settle
 from c7x.graph.qdq.fusion import Fusion
+from c7x.graph.qdq.interface import interface_params
 from c7x.graph.qdq.values import LIMITS, Clipped, Params, clipped, params_of, quantized
 
 #: ``main``'s attribute with why operators did not get the kernel one would expect: JSON {node: reason}.
 REASONS_ATTR = "c7x_reasons"
 #: ``main``'s attribute with the operators between two quantised tensors that compute real numbers: JSON list of names.
 FLOAT_ATTR = "c7x_float_between"
+#: ``main``'s attribute with the quantisation of its inputs and outputs: JSON of ``interface_params``.
+INTERFACE_ATTR = "c7x_quantisation"
 
 
 #: Asked in this order at every quantize.
@@ -87,9 +90,11 @@ def fuse_quantized(mod: tvm.IRModule, *, mmalib: bool) -> tvm.IRModule:
             return _quantize(fusion, line, value)
         return move.move(fusion, line, value)
 
+    interface = json.dumps(interface_params(mod), sort_keys=True)
     mod = Line(mod).run(rule)
     mod = Line(mod).run(lambda line, value: settle(fusion, line, value))
     main = mod["main"].with_attr(REASONS_ATTR, json.dumps(fusion.reasons, sort_keys=True))
+    main = main.with_attr(INTERFACE_ATTR, interface)
     return with_main(mod, main.with_attr(FLOAT_ATTR, json.dumps(float_between(mod))))
 
 
@@ -115,4 +120,4 @@ def _is_quantized(var: Any) -> bool:
     return isinstance(var.ty, relax.TensorType) and dtype_of(var) in LIMITS
 
 
-__all__ = ["FLOAT_ATTR", "REASONS_ATTR", "float_between", "fuse_quantized"]
+__all__ = ["FLOAT_ATTR", "INTERFACE_ATTR", "REASONS_ATTR", "float_between", "fuse_quantized"]
