@@ -258,6 +258,8 @@ def markdown(result: Mapping[str, Any]) -> str:
         cells = ["unknown" if size is None else f"{size / 1e6:.2f}" for size in sizes]
         lines.append(f"| {model['name']} | {' | '.join(cells)} |")
     lines += int8_lines(result["int8_models"])
+    if not result["models"]:
+        return "\n".join(lines) + "\n"
     names = sorted({stage for model in result["models"] for stage in model["compile"]["stages"]}, key=_stage_order)
     lines += [
         "",
