@@ -11,7 +11,7 @@ for name in compiler aarch64 board dev; do
   [[ $name != compiler ]] || image=c7x
   docker image inspect "$image:latest" >/dev/null 2>&1 || continue
   # shellcheck disable=SC2016
-  listed=$(docker run --rm --network none --entrypoint dpkg-query "$image:latest" -W \
+  listed=$(docker run --rm --platform "linux/$(docker image inspect --format '{{.Architecture}}' "$image")" --network none --entrypoint dpkg-query "$image:latest" -W \
     -f '${Package}:${Architecture}=${Version}\n' | LC_ALL=C sort)
   lock=images/$name/apt.lock
   if [[ ${1:-} == --write ]]; then

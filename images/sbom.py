@@ -55,7 +55,11 @@ def bill(name: str, version: str, packages: dict[str, Any]) -> dict[str, Any]:
 
 def read_packages(image: str, engine: str) -> dict[str, Any]:
     """What is installed in an image (CalledProcessError when it does not run)."""
-    words = [engine, "run", "--rm", "--network", "none", "--entrypoint", "python3", image, "-c", _LIST]
+    arch = subprocess.run(
+        [engine, "image", "inspect", "--format", "{{.Architecture}}", image], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    words = [engine, "run", "--rm", "--platform", f"linux/{arch}", "--network", "none", "--entrypoint", "python3"]
+    words += [image, "-c", _LIST]
     listed: dict[str, Any] = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     return listed
 
