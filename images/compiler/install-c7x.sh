@@ -7,10 +7,10 @@ share=/usr/local/share/c7x
 
 mkdir /tmp/source
 (cd /source && cp -r c7x native pyproject.toml README.md LICENSE /tmp/source/)
-PYTHONPATH=/opt/build-backend pip install -q --no-deps --no-index --no-build-isolation /tmp/source
+PYTHONPATH=/opt/build-backend pip install -q --no-compile --no-deps --no-index --no-build-isolation /tmp/source
 # It would record the folder that c7x came from.
 rm -f "$site"/c7x-*.dist-info/direct_url.json
-python -m compileall -q --invalidation-mode unchecked-hash "$site/c7x"
+python -m compileall -qf --invalidation-mode unchecked-hash "$site/c7x"
 
 mkdir -p "$share"
 python /source/images/commands.py /source/c7x/cli.py >"$share/commands"

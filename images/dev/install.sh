@@ -3,9 +3,7 @@
 set -euo pipefail
 
 if [[ -s /run/secrets/ca ]]; then export PIP_CERT=/run/secrets/ca; fi
-export PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1 PIP_ROOT_USER_ACTION=ignore PYTHONHASHSEED=0
-site=$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-
+export PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore PYTHONHASHSEED=0
 pip install -q --require-hashes --no-deps -r /requirements/dev.lock
 pip uninstall -q -y c7x
 printf '#!/bin/sh\nexec /opt/c7x/bin/python -m c7x.cli "$@"\n' >/opt/c7x/bin/c7x
@@ -14,5 +12,3 @@ chmod +x /opt/c7x/bin/c7x
 python -m venv --without-pip /opt/docs
 pip --python /opt/docs/bin/python install -q --require-hashes --no-deps -r /requirements/docs.lock
 ln -s /opt/docs/bin/mkdocs /usr/local/bin/mkdocs
-
-python -m compileall -q --invalidation-mode unchecked-hash "$site" >/dev/null || true
