@@ -57,7 +57,8 @@ part_wheel() {
   for turn in 1 2; do
     mkdir -p "$scratch/source$turn/a"
     tar -c --exclude=__pycache__ c7x native pyproject.toml README.md LICENSE | tar -x -C "$scratch/source$turn/a"
-    "$python" -m build --wheel --no-isolation --outdir "$scratch/wheel$turn" "$scratch/source$turn/a" >/dev/null
+    "$python" -m build --wheel --no-isolation --outdir "$scratch/wheel$turn" "$scratch/source$turn/a" \
+      >"$scratch/wheel.log" 2>&1 || { cat "$scratch/wheel.log" >&2 && exit 1; }
   done
   compare wheel "$(digest "$scratch/wheel1")" "$(digest "$scratch/wheel2")" "$scratch/wheel1" "$scratch/wheel2"
 }
