@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator as python_operator
 import warnings
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -322,6 +322,12 @@ def _decide(model: fx.GraphModule, keep_float: Collection[str]) -> tuple[dict[fx
             found[node] = _Use()
             quantized.add(node)
             continue
+        gate = _gate(node, found) if rule is Rule.SCALED else None
+        if gate is not None:
+            # One curve of one tensor: no rounding in between.
+            found[gate].result = False
+            quantized.discard(gate)
+            rule = Rule.CURVE
         use = _CHOICES[rule](graph, node, quantized) if rule in _CHOICES else None
         if use is None or not graph.masked.isdisjoint([*use.data, *use.shares]):
             continue
@@ -430,6 +436,22 @@ def _curve(graph: _Graph, node: fx.Node, quantized: set[fx.Node]) -> _Use | None
     if _value(node.args[0]) is None or _value(node) is None:
         return None
     return _Use(data=[node.args[0]], result=not graph.ends_model(node))
+
+
+def _gate(node: fx.Node, found: Mapping[fx.Node, _Use]) -> fx.Node | None:
+    """The quantised sigmoid or hardsigmoid of a product's first operand, which only this product reads; operands may
+    stand the other way round, and do not after this."""
+    for tensor, gate in (node.args[:2], node.args[1::-1]):
+        if (
+            isinstance(gate, fx.Node)
+            and gate in found
+            and simple_name(gate.target) in ("sigmoid", "hardsigmoid")
+            and gate.args[0] is tensor
+            and len(gate.users) == 1
+        ):
+            node.args = (tensor, gate)
+            return gate
+    return None
 
 
 def _normalised(graph: _Graph, node: fx.Node, quantized: set[fx.Node]) -> _Use | None:

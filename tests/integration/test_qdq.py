@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -260,10 +260,10 @@ CASES: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]], dict[str,
 class Cases(nn.Module):
     """Several cases side by side, each with inputs and an output of its own: quantised, compiled and run in one go."""
 
-    def __init__(self, names: list[str]) -> None:
+    def __init__(self, cases: Mapping[str, tuple[Any, ...]]) -> None:
         super().__init__()
-        self.models = nn.ModuleDict({name: CASES[name][0]() for name in names})
-        self.counts = [len(CASES[name][1]) for name in names]
+        self.models = nn.ModuleDict({name: case[0]() for name, case in cases.items()})
+        self.counts = [len(case[1]) for case in cases.values()]
 
     def forward(self, *args: torch.Tensor) -> tuple[torch.Tensor, ...]:
         left = list(args)
@@ -276,7 +276,7 @@ class Cases(nn.Module):
 def _quantised_cases(names: list[str], offset: float = 0.0, **options: Any) -> Quantised:
     torch.manual_seed(11)
     args = [torch.randn(shape) + offset for name in names for shape in CASES[name][1]]
-    return quantise(Cases(names), *args, **options)
+    return quantise(Cases({name: CASES[name] for name in names}), *args, **options)
 
 
 @pytest.fixture(scope="module")
@@ -304,6 +304,92 @@ def test_matches_and_leaves_no_float(symmetric: Quantised, target: str, column: 
         found = kernels(result, index)
         assert {k: found[k] for k in want} == want, (name, found)
     assert float_calls(result) == 0, [(c.kernel, c.reason) for c in result.program.calls if c.reason]
+
+
+def _head(channels: int = 8) -> nn.Module:
+    """Something that reads a result, which would stay float at the end of the model."""
+    return nn.Conv2d(channels, 8, 1)
+
+
+#: name: (model, input shapes, kernel of the firmware, whether it is used)
+FIRMWARE: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]], str, bool]] = {
+    "silu_spelled_out": (
+        lambda: Fn(lambda s, x: s.c(x * torch.sigmoid(x)), c=_head()),
+        [X],
+        "c7x_int8_silu",
+        True,
+    ),
+    "concat_of_three": (
+        lambda: Fn(lambda s, x, y, z: s.c(torch.cat([x, y, z], 1)), c=_head(24)),
+        [X, X, X],
+        "c7x_int8_concat_rescale",
+        True,
+    ),
+    "concat_of_five": (
+        lambda: Fn(lambda s, x, y: s.c(torch.cat([x, y, x, y, x], 1)), c=_head(40)),
+        [X, X],
+        "c7x_int8_concat_rescale",
+        False,
+    ),
+    "concat_of_rows": (
+        lambda: Fn(lambda s, x, y: s.c(torch.cat([x, y], 2)), c=_head()),
+        [X, X],
+        "c7x_int8_concat_rescale",
+        False,
+    ),
+    "concat_in_a_batch": (
+        lambda: Fn(lambda s, x, y: s.c(torch.cat([x, y], 1)), c=_head(16)),
+        [(2, 8, 4, 4), (2, 8, 4, 4)],
+        "c7x_int8_concat_rescale",
+        False,
+    ),
+    "resize_by_three": (
+        lambda: Fn(lambda s, x: F.interpolate(s.c(x), scale_factor=3), c=_head()),
+        [X],
+        "c7x_int8_resize2d_nearest2x",
+        False,
+    ),
+    "channel_scale_in_a_batch": (
+        lambda: Fn(lambda s, x, y: x * y),
+        [(2, 8, 4, 4), (2, 8, 1, 1)],
+        "c7x_int8_channel_scale_multiply",
+        False,
+    ),
+    "sum_of_two_shapes": (
+        lambda: Fn(lambda s, x, y: s.c(x + y), c=_head()),
+        [X, (1, 8, 1, 1)],
+        "c7x_int8_residual_add_relu",
+        False,
+    ),
+    "dilated_max_pool": (
+        lambda: nn.Sequential(_head(), nn.MaxPool2d(2, 1, dilation=2)),
+        [X],
+        "c7x_int8_max_pool",
+        False,
+    ),
+    "gelu_by_tanh": (lambda: nn.Sequential(nn.GELU(approximate="tanh"), _head()), [X], "c7x_int8_gelu", False),
+    "hardtanh_is_no_hardsigmoid": (
+        lambda: nn.Sequential(nn.Hardtanh(0.0, 1.0), _head()),
+        [X],
+        "c7x_int8_hardsigmoid",
+        False,
+    ),
+    "weight_of_a_norm_is_computed": (
+        lambda: Fn(lambda s, x, y: s.l(F.layer_norm(x, (32,), y)), l=nn.Linear(32, 32)),
+        [(4, 32), (32,)],
+        "c7x_int8_layer_norm",
+        False,
+    ),
+}
+
+
+def test_when_the_firmware_is_asked() -> None:
+    torch.manual_seed(12)
+    model = quantise(Cases(FIRMWARE), *[torch.randn(shape) for case in FIRMWARE.values() for shape in case[1]])
+    result = compiled(model.mod, MMALIB)
+    for index, (name, (_, _, symbol, used)) in enumerate(FIRMWARE.items()):
+        found = kernels(result, index)
+        assert (found[symbol] > 0) == used, (name, found)
 
 
 @pytest.mark.parametrize("kind", ["symmetric", "asymmetric"])

@@ -279,6 +279,17 @@ def test_curve_at_the_end_gives_float() -> None:
     assert set(found) == {"inputs_0", "conv2d"}
 
 
+def test_a_gate_of_its_own_operand_is_one_curve() -> None:
+    swish = Calls(lambda m, x: m.b(torch.sigmoid(m.a(x)) * m.a(x)), a=conv(), b=conv())
+    assert "sigmoid" in scales(converted(swish, X))  # of two different results of the layer
+    for order in (lambda y: y * torch.sigmoid(y), lambda y: torch.sigmoid(y) * y):
+        swish = Calls(lambda m, x, order=order: m.b(order(m.a(x))), a=conv(), b=conv())
+        found = scales(converted(swish, X))
+        assert {"conv2d", "mul"} <= set(found) and "sigmoid" not in found
+    read_twice = Calls(lambda m, x: [m.b(x), m.b(x) * torch.sigmoid(x), torch.sigmoid(x) + m.a(x)], a=conv(), b=conv())
+    assert "sigmoid" in scales(converted(read_twice, X))
+
+
 def test_softmax_between_integers() -> None:
     model = Calls(lambda m, x: m.b(torch.softmax(m.a(x), -1)), a=nn.Linear(6, 6), b=nn.Linear(6, 6))
     assert "softmax" in scales(converted(model, torch.randn(6, 6)))
