@@ -7,6 +7,7 @@ committed. The helper headers that every lib0.c contains word for word are left 
 from __future__ import annotations
 
 import difflib
+import re
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,19 @@ def test_generated_c_is_unchanged(case: ModelCase, tmp_path: Path, request: pyte
 def test_no_golden_file_is_left_over() -> None:
     """Every folder in tests/golden belongs to a case."""
     assert {path.parent.name for path in GOLDEN.glob("*/lib0.c")} <= {case.name for case in CASES}
+
+
+#: ``(float8)(a, b)``: TI's host emulation compiles it and computes something else.
+CAST_OF_A_VECTOR = re.compile(
+    r"\(\s*(?:const\s+)?(?:u?(?:char|short|int|long)|float|double)(?:2|3|4|8|16|32|64)\s*\)\s*[\w({]"
+)
+
+
+def test_no_vector_is_made_by_a_cast() -> None:
+    assert CAST_OF_A_VECTOR.search("x = (float8)(1.0f, y);")
+    assert CAST_OF_A_VECTOR.search("x = ( const uchar32 ) y;")
+    texts = [*GOLDEN.rglob("lib0.c"), *(ROOT / "native" / "include").glob("*.h")]
+    assert len(texts) > len(HEADERS)
+    for path in texts:
+        found = CAST_OF_A_VECTOR.search(path.read_text(encoding="utf-8"))
+        assert found is None, f"{path}: {found[0]}"
