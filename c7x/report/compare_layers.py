@@ -176,7 +176,7 @@ def _failed(bad: LayerComparison, unseen: Sequence[Layer], result: dict[str, Any
     error = CheckFailed(
         f"layer {layer.index} ({layer.name}{where}, kernel {layer.kernel}) is the first that differs from {against}: "
         f"{bad.note}",
-        cause=f"its kernel or its weights are wrong{doubt}; or the model is sensitive to rounding there",
+        cause=f"its kernel or its weights are wrong{doubt}; or it hangs on rounding or the order of equal values",
         hint=f"look for {layer.kernel} in lib0.c; --tolerance, --rtol and --atol say what is close enough",
     )
     error.details = result
