@@ -162,7 +162,8 @@ def _load_python(path: Path, reporter: Reporter) -> Source:
 
 
 def _execute(path: Path) -> ModuleType:
-    loader = importlib.machinery.SourceFileLoader(MODULE_NAME, str(path))
+    # Frames name the file as the loader does: absolute, or they would depend on the folder c7x is called from.
+    loader = importlib.machinery.SourceFileLoader(MODULE_NAME, str(path.absolute()))
     spec = importlib.util.spec_from_file_location(MODULE_NAME, path, loader=loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sysconfig
 from pathlib import Path, PurePath
@@ -21,10 +22,9 @@ def shown_path(file: str, root: Path | None) -> str:
     """A source file as c7x writes it down: relative to the model's folder, else from its package, never absolute."""
     path = PurePath(file)
     if root is not None and path.is_absolute():
-        try:
-            return path.relative_to(root).as_posix()
-        except ValueError:
-            pass
+        for candidate in (path, PurePath(os.path.realpath(path))):
+            if candidate.is_relative_to(root):
+                return candidate.relative_to(root).as_posix()
     for folder in ("site-packages", "dist-packages"):
         if folder in path.parts:
             return PurePath(*path.parts[len(path.parts) - path.parts[::-1].index(folder) :]).as_posix()

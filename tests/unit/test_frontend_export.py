@@ -92,6 +92,21 @@ def test_two_exports_agree_to_the_byte_and_hold_no_path(tmp_path: Path) -> None:
     assert hashes[0] == hashes[1]
 
 
+def test_the_folder_of_the_call_does_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative path to the model, from two folders, and one through a link to its folder."""
+    model(tmp_path / "net" / "here", "return args[0] + 1", "(torch.ones(1, 3),)")
+    (tmp_path / "link").symlink_to(tmp_path / "net" / "here")
+    found = []
+    for folder, source in (("net", "here/model.py"), (".", "net/here/model.py"), (".", "link/model.py")):
+        monkeypatch.chdir(tmp_path / folder)
+        ws, _ = export(tmp_path / source.replace("/", "_"), Path(source))
+        found.append(ws.manifest["stages"][0]["outputs"])
+    program = torch.export.load(ws.path("model.pt2"))
+    traces = [node.meta["stack_trace"] for node in program.graph.nodes if "stack_trace" in node.meta]
+    assert traces and all('"model.py"' in trace for trace in traces)
+    assert found[0] == found[1] == found[2]
+
+
 def test_one_tensor_given_twice_stays_two_inputs(tmp_path: Path) -> None:
     source = model(tmp_path, "return args[0] * 2 + args[1]", "(lambda z: (z, z))(torch.ones(2, 3))")
     ws, _ = export(tmp_path, source)
