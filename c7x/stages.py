@@ -198,7 +198,7 @@ def make_target(options: Options) -> Target:
 
 
 QUANTIZE_DTYPES = ("int8", "int16")
-QUANTIZE_SCALES = ("mse", "minmax", "pow2")
+QUANTIZE_SCALES: tuple[Literal["mse", "minmax", "pow2"], ...] = ("mse", "minmax", "pow2")
 
 #: Options that only the quantize stage takes.
 _QUANTIZE_ONLY = ("quantize_scale", "asymmetric", "calibrate", "calibrate_random", "keep_float")

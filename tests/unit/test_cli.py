@@ -21,8 +21,8 @@ from tests.unit.engine_stages import TABLE
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (
-    "compile", "export", "quantize", "import", "codegen", "build", "run", "deploy", "compare", "profile", "visualize", "bench",
-    "inspect", "doctor", "version",
+    "compile", "export", "quantize", "import", "codegen", "build", "run", "deploy", "compare", "profile", "visualize",
+    "bench", "inspect", "doctor", "version",
 )  # fmt: skip
 
 
