@@ -3,6 +3,7 @@ their text: sums in int64, ratios in Python's integers."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -64,6 +65,14 @@ def mul(attrs: Mapping[str, Any], inputs: Sequence[np.ndarray], shape: Sequence[
 
 
 def _windows(attrs: Mapping[str, Any], size: tuple[int, int], out: tuple[int, int]) -> Any:
+    if attrs.get("uneven"):
+        for oy, ox in itertools.product(range(out[0]), range(out[1])):
+            ys, xs = (
+                list(range(math.floor(o * n / k), math.ceil((o + 1) * n / k)))
+                for o, n, k in ((oy, size[0], out[0]), (ox, size[1], out[1]))
+            )
+            yield oy, ox, ys, xs, ys, xs
+        return
     (kh, kw), (sh, sw) = attrs["pool"], attrs["strides"]
     dh, dw = attrs.get("dilation", (1, 1))
     top, left = attrs["padding"][:2]

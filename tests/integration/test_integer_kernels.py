@@ -189,6 +189,13 @@ def other_cases(rng: np.random.Generator) -> list[Case]:
                 padding=[1, 0, 1, 1],
             )
         )
+    for dtype in ("int8", "int16"):
+        ratios = [[count, *multiplier_and_shift(0.9 / count)] for count in (9, 6, 4, 12, 8, 16, 3, 2, 1)]
+        attrs = {"pool": [3, 4], "strides": [1, 1], "padding": [0, 0, 0, 0], "include_pad": False, "uneven": True}
+        attrs |= {"ratios": ratios, "x_zero": 0, "y_zero": 0, "low": -120, "high": 120}
+        outputs = (TensorType(dtype=dtype, shape=(2, 4, 3, 5)),)
+        image = rng.integers(-100, 100, (2, 7, 10, 5)).astype(dtype)
+        cases.append(Case(op="c7x.qavg_pool2d", attrs=attrs, inputs=(image,), outputs=outputs, constants=()))
     for dtype, padding, value in (
         ("int8", [1, 2, 3, 0], -7),
         ("int8", [0, 0, 0, 1], 127),

@@ -142,6 +142,12 @@ CASES: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]], dict[str,
         {"qavg_pool_1x6": 1},
         {"c7x_int8_avg_pool": 1},
     ),
+    "adaptive_uneven": (
+        lambda: nn.AdaptiveAvgPool2d((5, 3)),
+        [X],
+        {"qavg_pool_to_5x3": 1},
+        {"qavg_pool_to_5x3": 1},
+    ),
     "avg_pool": (lambda: nn.AvgPool2d(3, 2, 1), [X], {"qavg_pool_3x3": 1}, {"c7x_int8_avg_pool": 1}),
     "avg_pool_fast": (lambda: nn.AvgPool2d(3, 1, 1), [X], {"qavg_pool_3x3": 1}, {"c7x_int8_avg_pool": 1}),
     "avg_pool_no_pad": (
@@ -588,15 +594,6 @@ NOT_INTEGER: dict[str, tuple[tvm.IRModule, str]] = {
             lambda x: q(x, 0.03), lambda x: dq(x, 0.03), lambda x: relax.op.mean(x, [1, 3], True), lambda x: q(x, 0.01)
         ),
         "neighbours",
-    ),
-    "average_of_uneven_windows": (
-        chain(
-            lambda x: q(x, 0.03),
-            lambda x: dq(x, 0.03),
-            lambda x: relax.op.nn.adaptive_avg_pool2d(x, (4, 4)),
-            lambda x: q(x, 0.01),
-        ),
-        "several sizes",
     ),
     "computed_in_float_before": (
         chain(

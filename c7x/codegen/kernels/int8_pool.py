@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from c7x.codegen.kernels.base import GeneratedKernel, KernelOptions, Operand, align64
-from c7x.codegen.kernels.int8_common import LIMITS, loops, requantized, require_integer
+from c7x.codegen.kernels.int8_common import LIMITS, fill, loops, requantized, require_integer
 from c7x.codegen.program import TensorType
 
 
@@ -28,14 +28,8 @@ _AVG = """\
   int32_t* const sums = (int32_t*)(void*)workspace;
   for (int32_t n = 0; n < @N@; ++n) {
     for (int32_t oy = 0; oy < @OH@; ++oy) {
-      const int32_t y = oy * @SH@ - @TOP@;
-      const int32_t y0 = y < 0 ? 0 : y;
-      const int32_t y1 = y + @KH@ < @H@ ? y + @KH@ : @H@;
-      for (int32_t ox = 0; ox < @OW@; ++ox) {
-        const int32_t x = ox * @SW@ - @LEFT@;
-        const int32_t x0 = x < 0 ? 0 : x;
-        const int32_t x1 = x + @KW@ < @W@ ? x + @KW@ : @W@;
-        const int32_t taps = (y1 - y0) * (x1 - x0);
+@ROWS@      for (int32_t ox = 0; ox < @OW@; ++ox) {
+@COLUMNS@        const int32_t taps = (y1 - y0) * (x1 - x0);
         const int32_t count = @COUNT@;
         @TYPE@* const dst = out0 + ((n * @OH@ + oy) * @OW@ + ox) * @C@;
         int32_t multiplier = @MUL@;
@@ -58,18 +52,37 @@ _AVG = """\
 """
 
 
+#: Where a window begins and ends; the first operand names the axis.
+_WINDOW = """\
+      const int32_t @A@ = o@A@ * @STEP@ - @BEFORE@;
+      const int32_t @A@0 = @A@ < 0 ? 0 : @A@;
+      const int32_t @A@1 = @A@ + @LENGTH@ < @SIZE@ ? @A@ + @LENGTH@ : @SIZE@;
+"""
+_UNEVEN = """\
+      const int32_t @A@0 = o@A@ * @SIZE@ / @OUT@;
+      const int32_t @A@1 = ((o@A@ + 1) * @SIZE@ + @OUT@ - 1) / @OUT@;
+"""
+
+
+def _bounds(uneven: bool, axis: str, step: int, before: int, length: int, size: int, out: int) -> str:
+    values = {"A": axis, "STEP": step, "BEFORE": before, "LENGTH": length, "SIZE": size, "OUT": out}
+    return fill(_UNEVEN if uneven else _WINDOW, values)
+
+
 def generate_avg_pool(
     attrs: Mapping[str, Any], inputs: Sequence[Operand], outputs: Sequence[TensorType], _options: KernelOptions
 ) -> GeneratedKernel:
     """The function for a ``c7x.qavg_pool2d`` call.
 
     Attributes: ``pool``, ``strides``, ``padding`` [top, left, bottom, right], ``include_pad`` (the window is cut to the
-    padded image, else to the image), ``ratios`` [[count, multiplier, shift], ...] for every count that occurs.
+    padded image, else to the image), ``ratios`` [[count, multiplier, shift], ...] for every count that occurs. With
+    ``uneven`` the windows are those of an adaptive pool, and size, stride and padding have no meaning.
     """
     n, h, w, c = inputs[0].type.shape
     _, oh, ow, _ = outputs[0].shape
     top, left, bottom, right = attrs["padding"]
     (kh, kw), (sh, sw) = attrs["pool"], attrs["strides"]
+    uneven = attrs.get("uneven", False)
     count = "taps"
     if attrs["include_pad"]:
         count = (
@@ -90,12 +103,8 @@ def generate_avg_pool(
         "C": c,
         "OH": oh,
         "OW": ow,
-        "KH": kh,
-        "KW": kw,
-        "SH": sh,
-        "SW": sw,
-        "TOP": top,
-        "LEFT": left,
+        "ROWS": _bounds(uneven, "y", sh, top, kh, h, oh),
+        "COLUMNS": _bounds(uneven, "x", sw, left, kw, w, ow),
         "COUNT": count,
         "MUL": multiplier,
         "SHIFT": shift,
@@ -106,7 +115,8 @@ def generate_avg_pool(
         "HIGH": attrs["high"],
         "CASES": cases,
     }
-    return loops(_AVG, values, inputs, outputs, f"qavg_pool_{kh}x{kw}", workspace_bytes=align64(4 * c))
+    name = f"qavg_pool_to_{oh}x{ow}" if uneven else f"qavg_pool_{kh}x{kw}"
+    return loops(_AVG, values, inputs, outputs, name, workspace_bytes=align64(4 * c))
 
 
 _MAX = """\

@@ -19,13 +19,18 @@ from c7x.graph.simplify import RESHAPES
 
 @dataclass(frozen=True)
 class Window:
-    """A pooling window over [N,C,H,W]: sizes, strides, padding (top, left, bottom, right), size of the result."""
+    """A pooling window over [N,C,H,W]: sizes, strides, padding (top, left, bottom, right), size of the result.
+
+    ``uneven`` windows part an axis of size n into ``out`` pieces that may overlap by one, piece i from floor(i n / out)
+    to ceil((i + 1) n / out), as PyTorch's adaptive pools do; ``pool`` is then the largest, and strides have no meaning.
+    """
 
     pool: tuple[int, int]
     strides: tuple[int, int]
     padding: tuple[int, int, int, int]
     out: tuple[int, int]
     include_pad: bool
+    uneven: bool = False
 
 
 def _ints(values: Any) -> list[int]:
@@ -42,9 +47,8 @@ def _average(call: Any) -> Window | None:
             if axes == list(range(2, len(shape))) and len(shape) in (3, 4):
                 return _even(shape[2:], (1,) * (len(shape) - 2))
         case "nn.adaptive_avg_pool1d" | "nn.adaptive_avg_pool2d":
-            sizes = shape_of(call)[2:]
-            if str(a.layout) in ("NCW", "NCHW") and not any(d % o for d, o in zip(shape[2:], sizes, strict=True)):
-                return _even(shape[2:], sizes)
+            if str(a.layout) in ("NCW", "NCHW"):
+                return _adaptive(shape[2:], shape_of(call)[2:])
         case "nn.avg_pool1d" | "nn.avg_pool2d":
             if str(a.layout) not in ("NCW", "NCHW") or any(d != 1 for d in _ints(a.dilation)):
                 return None
@@ -73,6 +77,19 @@ def _even(sizes: tuple[int, ...], out: tuple[int, ...]) -> Window:
     return Window((h // oh, w // ow), (h // oh, w // ow), (0, 0, 0, 0), (oh, ow), False)
 
 
+def _adaptive(sizes: tuple[int, ...], out: tuple[int, ...]) -> Window:
+    if not any(d % o for d, o in zip(sizes, out, strict=True)):
+        return _even(sizes, out)
+    (h, w), (oh, ow) = ((1, *v)[-2:] for v in (sizes, out))
+    largest = (max(_pieces(h, oh)), max(_pieces(w, ow)))
+    return Window(largest, (1, 1), (0, 0, 0, 0), (oh, ow), False, uneven=True)
+
+
+def _pieces(size: int, out: int) -> set[int]:
+    """Lengths of the windows of an uneven pool."""
+    return {-(-(i + 1) * size // out) - i * size // out for i in range(out)}
+
+
 #: Operators that average.
 AVERAGES = ("mean", "nn.adaptive_avg_pool1d", "nn.adaptive_avg_pool2d", "nn.avg_pool1d", "nn.avg_pool2d")
 
@@ -98,7 +115,7 @@ def fuse(fusion: Fusion, line: Line, clip: Clipped, out: Params) -> Any:
     if window is None:
         flat = _flat_mean(call)
         if flat is None:
-            fusion.refuse(line, "an average over axes that are no neighbours, or of windows of several sizes")
+            fusion.refuse(line, "an average over axes that are no neighbours")
             return None
         window, view = flat
         ratios = _ratios(window, view[1:3], data, out)
@@ -144,6 +161,9 @@ def _firmware(fusion: Fusion, line: Line, window: Window, ratios: list[list[int]
     """The call of the firmware's kernel; None when it is not asked, or does not take the window."""
     if not fusion.on_firmware(line, data.tensor) or out.dtype != "int8":
         return None
+    if window.uneven:
+        fusion.detour(line, "not the firmware's kernel: its windows have several sizes")
+        return None
     n, c, *sizes = data.shape
     h, w = (1, *sizes)[-2:]
     top, left, _bottom, _right = window.padding
@@ -166,6 +186,7 @@ def _attrs(
         "strides": list(window.strides),
         "padding": list(window.padding),
         "include_pad": window.include_pad,
+        "uneven": window.uneven,
         "ratios": ratios,
         "x_zero": data.params.zero,
         "y_zero": out.zero,
@@ -202,6 +223,9 @@ def _counts(window: Window, size: tuple[int, int]) -> list[int]:
     """How many elements the windows divide by, largest first; what is cut off follows ``include_pad``."""
     lengths = []
     for axis in range(2):
+        if window.uneven:
+            lengths.append(_pieces(size[axis], window.out[axis]))
+            continue
         before, after = window.padding[axis], window.padding[axis + 2]
         found = set()
         for index in range(window.out[axis]):
