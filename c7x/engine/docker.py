@@ -341,16 +341,11 @@ def _sdk_errors(doing: str) -> Iterator[None]:
 def _remove_stale(client: Any) -> None:
     """Removes containers of ours whose c7x was killed before it could; they have stopped by themselves."""
     with contextlib.suppress(Exception):
-        for item in client.containers(all=True, filters={"label": LABEL, "status": ["created", "exited", "dead"]}):
+        for item in client.containers(all=True, filters={"label": LABEL, "status": ["created", "exited"]}):
             inspected = client.inspect_container(item["Id"])
-            times = [_time(inspected["Created"]), _time(inspected["State"]["FinishedAt"])]
+            times = map(datetime.fromisoformat, (inspected["Created"], inspected["State"]["FinishedAt"]))
             if (datetime.now(UTC) - max(times)).total_seconds() > STALE_SECONDS:
                 client.remove_container(item["Id"], v=True)
-
-
-def _time(text: str) -> datetime:
-    """``2026-01-02T03:04:05.678901234Z`` without the fraction, which has more digits than Python takes."""
-    return datetime.strptime(text[:19], "%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC)
 
 
 class _Stream:
