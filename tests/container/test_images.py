@@ -175,7 +175,6 @@ def test_the_dev_image_runs_tests_of_the_checkout() -> None:
         *("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/unit/test_target.py"),
         folder=ROOT,
         options=HARDENED,
-        user="1234:1234",
     )
     assert re.search(r"\d+ passed", text(done))
 
