@@ -33,6 +33,8 @@ from c7x.workspace import Workspace, existing_folder, uninterrupted
 RELAY = ("python3", "-P", "-m", "c7x.engine.relay")
 #: Marks our containers, so that one whose c7x was killed can be told and removed.
 LABEL = "c7x.engine"
+#: The c7x that owns a container, for people who look at `docker ps`.
+PID_LABEL = "c7x.pid"
 #: After so many seconds nobody waits any more for what a stopped container has to say.
 STALE_SECONDS = 60.0
 _SIGKILL_CODE = 128 + signal.SIGKILL
@@ -260,7 +262,7 @@ def container_config(image: Image, options: ContainerOptions, name: str) -> dict
         "image": image.id,
         "command": list(RELAY),
         "name": name,
-        "labels": {LABEL: __version__},
+        "labels": {LABEL: __version__, PID_LABEL: str(os.getpid())},
         # Closed when this process goes, and then the relay goes, too.
         "stdin_open": True,
     }

@@ -20,7 +20,7 @@ import requests
 from c7x.engine import docker as engine_module
 from c7x.engine import relay
 from c7x.engine.daemon import connect, explained, find_image, refusal
-from c7x.engine.docker import LABEL, ContainerOptions, DockerEngine, scratch_folder
+from c7x.engine.docker import LABEL, PID_LABEL, ContainerOptions, DockerEngine, scratch_folder
 from c7x.engine.events import StageOutcome
 from c7x.engine.local import LocalEngine
 from c7x.engine.mounts import Mount, explain, inside, mirrored, plan_mounts
@@ -165,7 +165,7 @@ def test_the_container_may_do_nothing_that_it_need_not(client: FakeClient, tmp_p
     assert created["user"] == f"{os.getuid()}:{os.getgid()}"
     assert created["working_dir"] == str(Path.cwd())
     assert created["stdin_open"] is True
-    assert created["labels"] == {LABEL: __version__}
+    assert created["labels"] == {LABEL: __version__, PID_LABEL: str(os.getpid())}
     assert created["environment"]["HOME"] == created["environment"]["TMPDIR"]
     assert host["network_mode"] == "none"
     assert host["read_only"] is True
