@@ -183,6 +183,17 @@ def _peer_pid(connection: socket.socket) -> int:
     return pid
 
 
+def _shared_file(pid: int, place: Endpoint) -> Path:
+    """The shared buffer of the running virtual DSP: what it was started with, where that can be read."""
+    try:
+        words = [os.fsdecode(word) for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")]
+        shm = Path(words[words.index("--shm") + 1])
+        folder = Path(f"/proc/{pid}/cwd").readlink()
+        return shm if folder == Path.cwd() else folder / shm
+    except (OSError, ValueError, IndexError):
+        return place.shm
+
+
 def _not_running(place: Endpoint) -> CheckFailed:
     error = CheckFailed(
         f"no virtual DSP runs at {place.socket}",
@@ -206,6 +217,7 @@ def stop(place: Endpoint) -> dict[str, Any]:
                 cause="it runs in another container",
                 hint="end it there",
             )
+        shm = _shared_file(pid, place)
         os.kill(pid, signal.SIGTERM)
         connection.settimeout(STOP_SECONDS)
         try:
@@ -215,7 +227,7 @@ def stop(place: Endpoint) -> dict[str, Any]:
     if not gone:
         os.kill(pid, signal.SIGKILL)
         place.socket.unlink(missing_ok=True)
-        place.shm.unlink(missing_ok=True)
+        shm.unlink(missing_ok=True)
     return {"socket": str(place.socket), "pid": pid}
 
 
@@ -241,7 +253,7 @@ def status(place: Endpoint) -> dict[str, Any]:
     return {
         "running": True,
         "socket": str(place.socket),
-        "shm": str(place.shm),
+        "shm": str(_shared_file(pid, place)),
         "pid": pid,
         "version": f"{version >> 16 & 0xFF}.{version >> 8 & 0xFF}.{version & 0xFF}",
         "uptime_ms": answer.uptime_ms,

@@ -141,6 +141,17 @@ def test_start_status_stop(folder: Path) -> None:
         assert json.loads(gone.stdout)["details"]["running"] is False
 
 
+def test_status_names_the_shared_buffer_it_was_started_with(folder: Path, tmp_path: Path) -> None:
+    """Clients of a socket find the buffer there; with --shm it does not lie beside the socket."""
+    ready = ok(folder, "vdsp", "start", "--socket", "apart.sock", "--shm", "elsewhere.mem")
+    try:
+        here = ok(folder, "vdsp", "status", "--socket", "apart.sock")
+        there = ok(tmp_path, "vdsp", "status", "--socket", str(folder / "apart.sock"))
+        assert (here["shm"], there["shm"]) == (ready["shm"], str(folder / "elsewhere.mem"))
+    finally:
+        c7x(folder, "vdsp", "stop", "--socket", "apart.sock")
+
+
 def test_foreground_and_options(folder: Path) -> None:
     arguments = ("--foreground", "--socket", "a.sock", "--shm", "b.shm", "--board", "beagley-ai", "--no-strict")
     words = [sys.executable, "-m", "c7x.cli", "vdsp", "start", *arguments, "--base", "0x80000000", "--fault", "drop=9"]
