@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -59,7 +60,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         (folder / "model.py").write_text(NET, encoding="utf-8")
-        run = ["docker", "run", "--rm", "-v", f"{folder}:{folder}", "-w", str(folder), options.image]
+        user = f"{os.getuid()}:{os.getgid()}"
+        run = ["docker", "run", "--rm", "-u", user, "-v", f"{folder}:{folder}", "-w", str(folder), options.image]
         for what, words, rounds, limit in (
             ("version", ["version"], options.rounds + 2, VERSION_LIMIT),
             ("compile", ["compile", "model.py", "-o", "/tmp/b"], options.rounds, COMPILE_LIMIT),

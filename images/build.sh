@@ -70,7 +70,7 @@ build() { # build NAME TAG [OPTION ...]
   # shellcheck disable=SC2206
   options+=(${BUILD_ARGS:-})
   local command=(docker buildx build --progress "${PROGRESS:-auto}" --provenance=false "${options[@]}" .)
-  [[ $engine != buildah ]] || command=(buildah build --layers --timestamp "$SOURCE_DATE_EPOCH" "${options[@]}" .)
+  [[ $engine != buildah ]] || command=(buildah build --format docker --layers --timestamp "$SOURCE_DATE_EPOCH" "${options[@]}" .)
   if [[ -t 1 || -n ${PROGRESS:-} ]]; then
     printf '== %s\n' "$tag"
     "${command[@]}"
