@@ -8,7 +8,8 @@ import math
 import re
 import time
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +19,7 @@ import torch
 import torchao
 from torch import Tensor, fx
 from torch.utils import _pytree as pytree
+from torchao.quantization.pt2e import quantize_pt2e
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
@@ -91,7 +93,8 @@ def quantize_program(
         corrected = copy.deepcopy(prepared)
         if quantizer.dtype == "int8":
             correct_biases(corrected, runs[:MEASURED_SAMPLES])
-        converted = convert_pt2e(corrected)
+        with _without_training_folds():
+            converted = convert_pt2e(corrected)
         _rename_weights(prepared, converted)
         _drop_unused(converted)
     reporter.progress("measuring the noise of each layer")
@@ -115,6 +118,22 @@ def quantize_program(
         "outputs": [{"sqnr_db": noise.sqnr_db} for noise in outputs],
     }
     return Quantized(program=exported, module=converted, report=report)
+
+
+@contextmanager
+def _without_training_folds() -> Iterator[None]:
+    """Keep ``convert_pt2e`` from looking for the batch norms of quantisation-aware training where there are none: for
+    a net with a batch norm that no convolution takes in, it exports dozens of patterns, which takes a minute."""
+    name = "_fold_conv_bn_qat"
+    fold = getattr(quantize_pt2e, name, None)
+    if fold is None:
+        yield
+        return
+    setattr(quantize_pt2e, name, lambda model: model)
+    try:
+        yield
+    finally:
+        setattr(quantize_pt2e, name, fold)
 
 
 def _refuse_quantized(program: torch.export.ExportedProgram) -> None:

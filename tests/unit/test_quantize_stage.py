@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torchao.quantization.pt2e.quantize_pt2e
 
 from c7x.errors import C7xError, FormatError, ModelError, UnsupportedError, UsageError
 from c7x.frontend.export import export_stage
@@ -253,6 +254,21 @@ def make_model():
     ws, _ = exported(tmp_path, body)
     error = refused(ws, UnsupportedError, "quantized already: 0.weight", "without --quantize", calibrate_random=2)
     assert "quantize_" in str(error.cause)
+
+
+def test_no_search_for_batch_norms_of_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes torchao a minute, and finds nothing in a model that is quantized after training."""
+
+    def search(model: Any) -> Any:
+        raise AssertionError("a search")
+
+    monkeypatch.setattr("torchao.quantization.pt2e.quantize_pt2e._fold_conv_bn_qat", search)
+    body = HEAD.replace("self.head =", "self.norm = nn.BatchNorm2d(4)\n        self.head =").replace(
+        "torch.relu(self.conv(image))", "self.norm(torch.relu(self.conv(image)))"
+    )
+    ws, source = exported(tmp_path, body + DATA)
+    quantize_stage(ws, source=source)
+    assert torchao.quantization.pt2e.quantize_pt2e._fold_conv_bn_qat is search
 
 
 def test_nothing_to_quantize(tmp_path: Path) -> None:
