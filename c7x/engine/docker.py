@@ -200,7 +200,10 @@ class _Container:
                     continue
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
-                    transcript.hear(line)
+                    if line.startswith(b"{"):
+                        transcript.hear(line)
+                    else:  # an entry point of the user's own image may talk, too
+                        self._complaints.append(line.decode("utf-8", "backslashreplace"))
         except OSError as error:
             raise _stopped(transcript) from error
         self._ended = True

@@ -484,6 +484,17 @@ def test_a_program_that_does_not_start(client: FakeClient, tmp_path: Path) -> No
     assert "docker run --rm" in str(caught.value.hint)
 
 
+def test_what_an_entry_point_says_is_no_event(client: FakeClient, tmp_path: Path) -> None:
+    client.command = [sys.executable, "-c", """print('welcome'); print('{"event": "done"}')"""]
+    assert run(tmp_path, "write", text="x") == []
+
+
+def test_what_an_entry_point_says_before_it_fails(client: FakeClient, tmp_path: Path) -> None:
+    client.command = [sys.executable, "-c", "import sys; print('cannot start'); sys.exit(3)"]
+    with pytest.raises(CrashError, match=r"exit code 3 and no result\ncannot start"):
+        run(tmp_path, "write", text="x")
+
+
 def test_programs_for_another_architecture(client: FakeClient, tmp_path: Path) -> None:
     client.command = [sys.executable, "-c", "import sys; sys.exit('exec /usr/bin/tini: exec format error')"]
     with pytest.raises(ImageError, match="another architecture"):
