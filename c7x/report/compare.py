@@ -219,6 +219,13 @@ QUANTIZED_SQNR_DB = {"int8": 30.0, "int16": 40.0}
 _NOISE_MARGIN_DB = 6.0
 
 
+def own_integers(ws: Workspace) -> str | None:
+    """The narrower dtype of a program that came quantised, which is its own simulation; None for a float model."""
+    layers = ws.read_json("layers.json") if ws.has("layers.json") else []
+    found = {layer["dtype"] for layer in layers if "quantize" in layer["relax_ops"]}
+    return min(found & QUANTIZED_SQNR_DB.keys(), key=lambda dtype: QUANTIZED_SQNR_DB[dtype], default=None)
+
+
 def quantized_tolerance(dtype: str, simulation: np.ndarray, float_reference: np.ndarray) -> Tolerance:
     """What passes against the simulation of a quantised model, given its output and the float model's."""
     limit = QUANTIZED_SQNR_DB[dtype]
@@ -230,7 +237,8 @@ def quantized_tolerance(dtype: str, simulation: np.ndarray, float_reference: np.
 
 @dataclass(frozen=True, kw_only=True)
 class _Comparison:
-    """All outputs: against PyTorch, or for a quantised model against its simulation and against the float model."""
+    """All outputs: against PyTorch, or for a quantised model against its simulation and against the float model, which
+    is not there for a program that came quantised."""
 
     outputs: list[OutputComparison]
     dtype: str | None = None
@@ -266,7 +274,9 @@ def _compare(ws: Workspace, inputs: Sequence[Path], tolerance: Tolerance | None,
     floats = references("model.pt2", "expected")
     if dtype is None:
         results = run_built(ws, arrays, reporter=reporter).outputs
-        return _Comparison(outputs=compare_outputs(names, results, floats, tolerance or Tolerance()))
+        dtype = own_integers(ws)
+        default = Tolerance() if dtype is None else Tolerance(sqnr_db=QUANTIZED_SQNR_DB[dtype])
+        return _Comparison(outputs=compare_outputs(names, results, floats, tolerance or default), dtype=dtype)
     simulation = references(f"model.{dtype}.pt2", "expected_quantized")
     results = run_built(ws, arrays, reporter=reporter).outputs
     each = [
@@ -287,7 +297,8 @@ def compare_stage(
     Args:
         inputs: files as for ``c7x.run.tensors.load_inputs``; none for the example inputs, whose answers export has
             recorded. With inputs the exported program runs in this process.
-        tolerance: what passes; default: ``Tolerance()``, for a quantised model ``quantized_tolerance``.
+        tolerance: what passes; default: ``Tolerance()``, for a quantised model ``quantized_tolerance``, for a program
+            that came quantised its ``QUANTIZED_SQNR_DB``.
 
     Returns:
         ``outputs``: for each output ``name``, ``dtype``, ``shape``, ``passed``, ``reason`` and the fields of
@@ -328,7 +339,9 @@ def check_stage(ws: Workspace, *, reporter: Reporter = SILENT) -> dict[str, Any]
         )
         error.details = result
         raise error
-    if comparison.float_outputs is None:
+    if comparison.dtype is not None and comparison.float_outputs is None:
+        reporter.info(f"on the example inputs: {_lowest(comparison.outputs)} against {comparison.reference}")
+    elif comparison.float_outputs is None:
         worst = max((c.metrics.max_rel for c in comparison.outputs), default=0.0)
         reporter.info(f"agrees with PyTorch on the example inputs: largest relative error {worst:.2g}")
     else:

@@ -227,6 +227,23 @@ def test_check_stage_disagrees(tmp_path: Path) -> None:
     assert "--no-check" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "error", "passes"), [("int8", 0.1, True), ("int8", 0.5, False), ("int16", 0.1, False)]
+)
+def test_a_program_that_came_quantised_is_its_own_simulation(
+    tmp_path: Path, dtype: str, error: float, passes: bool
+) -> None:
+    """Its rounding may differ in the last place, as that of a model which c7x has quantised."""
+    ws = fake_build(tmp_path, expected=f32(2, -4, 6 + error))
+    layers = [{"dtype": dtype, "relax_ops": ["quantize"]}, {"dtype": "float32", "relax_ops": ["dequantize"]}]
+    ws.path("layers.json").write_text(json.dumps(layers))
+    if passes:
+        assert "float_outputs" not in check_stage(ws)
+        return
+    with pytest.raises(DisagreementError, match=f"simulation of the {dtype} model"):
+        check_stage(ws)
+
+
 def test_missing_and_damaged_expected_output(tmp_path: Path) -> None:
     ws = fake_build(tmp_path)
     ws.path("expected/output_1.npy").write_bytes(b"\x93NUMPY")
