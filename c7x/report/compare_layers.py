@@ -33,6 +33,7 @@ from c7x.report.compare import (
     Tolerance,
     compare_arrays,
     explain,
+    own_integers,
     quantized_tolerance,
 )
 from c7x.report.dump import debug_artefact
@@ -117,8 +118,9 @@ def compare_layers_stage(
         FormatError, ToolError, RunError, CrashError, WorkspaceError: the comparison could not be made.
     """
     layers = read_layers(ws)
-    dtype = ws.read_json("quantize.json")["dtype"] if ws.has("quantize.json") else None
-    program = f"model.{dtype}.pt2" if dtype else "model.pt2"
+    made = ws.read_json("quantize.json")["dtype"] if ws.has("quantize.json") else None
+    program = f"model.{made}.pt2" if made else "model.pt2"
+    dtype = made or own_integers(ws)
     files: list[str | Path] = [
         "lib0.c",
         "devc.c",
@@ -133,7 +135,7 @@ def compare_layers_stage(
         specs, _ = read_specs(ws)
         arrays = check_inputs(specs, load_inputs(ws, specs, inputs))
         reporter.progress("running the exported graph in PyTorch, node by node")
-        targets = find_targets(layers, LayerReference(ws, dtype), arrays)
+        targets = find_targets(layers, LayerReference(ws, made), arrays)
         with debug_artefact(ws, layers, reporter=reporter) as artefact:
             reporter.progress("running the layers in a chain, and each by itself")
             chain = artefact.run(arrays)
