@@ -69,8 +69,9 @@ build() { # build NAME TAG [OPTION ...]
   done
   # shellcheck disable=SC2206
   options+=(${BUILD_ARGS:-})
+  # buildah's own format, OCI: configurations in Docker's hold the name of the container that built.
   local command=(docker buildx build --progress "${PROGRESS:-auto}" --provenance=false "${options[@]}" .)
-  [[ $engine != buildah ]] || command=(buildah build --format docker --layers --timestamp "$SOURCE_DATE_EPOCH" "${options[@]}" .)
+  [[ $engine != buildah ]] || command=(buildah build --layers --timestamp "$SOURCE_DATE_EPOCH" "${options[@]}" .)
   if [[ -t 1 || -n ${PROGRESS:-} ]]; then
     printf '== %s\n' "$tag"
     "${command[@]}"

@@ -31,7 +31,8 @@ differing() { # differing FOLDER FOLDER: the first file that differs, or nothing
 compare() { # compare WHAT DIGEST DIGEST FOLDER FOLDER
   local verdict=equal
   if [[ $2 != "$3" ]]; then
-    verdict="DIFFERENT: $(differing "$4" "$5")"
+    verdict=$(differing "$4" "$5")
+    verdict="DIFFERENT: ${verdict:-no file; modes, dates or the image's configuration}"
     failed=yes
   fi
   rows+=("$(printf '%-10s %.19s %.19s %s' "$1" "$2" "$3" "$verdict")")
