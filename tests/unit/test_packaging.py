@@ -59,12 +59,6 @@ def test_package_import_pulls_only_its_version() -> None:
     assert ours == {"c7x", "c7x.version"}
 
 
-def test_package_import_takes_no_time() -> None:
-    # The best of five: other work on the machine only ever adds.
-    timing = "import time; start = time.perf_counter(); import c7x; print(time.perf_counter() - start)"
-    assert min(float(_python(timing)) for _ in range(5)) < 0.05
-
-
 def test_lazy_names_work_without_an_import_of_the_submodule() -> None:
     assert _python("import c7x; print(c7x.get_target_string('c7x_host'))").strip() == "c_static -mcpu=c7x"
     assert _python("from c7x import Target; print(Target.parse('c_static').mcpu)").strip() == "None"
