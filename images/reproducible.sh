@@ -32,7 +32,7 @@ compare() { # compare WHAT DIGEST DIGEST FOLDER FOLDER
   local verdict=equal
   if [[ $2 != "$3" ]]; then
     verdict=$(differing "$4" "$5")
-    verdict="DIFFERENT: ${verdict:-no file; modes, dates or the image's configuration}"
+    verdict="DIFFERENT: ${verdict:-no file, but modes, dates or the configuration of the image}"
     failed=yes
   fi
   rows+=("$(printf '%-10s %.19s %.19s %s' "$1" "$2" "$3" "$verdict")")
