@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 
-def command_names(source: str) -> list[str]:
-    """The names that ``@app.command`` and ``app.add_typer`` give, sorted; ``source`` is the text of c7x/cli.py."""
+def command_names(folder: Path) -> list[str]:
+    """The names that ``@app.command`` and ``app.add_typer`` give in the modules of ``c7x/cli``, sorted."""
     names = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in (node for path in folder.glob("*.py") for node in ast.walk(ast.parse(path.read_text("utf-8")))):
         if isinstance(node, ast.FunctionDef):
             for decorator in node.decorator_list:
                 if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "app.command":
@@ -22,4 +22,4 @@ def command_names(source: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(command_names(Path(sys.argv[1]).read_text(encoding="utf-8"))))
+    print("\n".join(command_names(Path(sys.argv[1]))))

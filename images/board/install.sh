@@ -25,4 +25,4 @@ find /site -depth -type d -name tests -path '*/numpy/*' -exec rm -rf {} +
 python3 -m compileall -qf --invalidation-mode unchecked-hash -s /site -p /usr/local/lib/python3.11/dist-packages /site
 
 mkdir /share
-python3 /source/images/commands.py /source/c7x/cli.py >/share/commands
+python3 /source/images/commands.py /source/c7x/cli >/share/commands

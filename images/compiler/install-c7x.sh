@@ -13,7 +13,7 @@ rm -f "$site"/c7x-*.dist-info/direct_url.json
 python -m compileall -qf --invalidation-mode unchecked-hash "$site/c7x"
 
 mkdir -p "$share"
-python /source/images/commands.py /source/c7x/cli.py >"$share/commands"
+python /source/images/commands.py /source/c7x/cli >"$share/commands"
 sed -n 's/^__version__ = "\(.*\)"$/\1/p' /source/c7x/version.py >"$share/version"
 cp /source/images/compiler/wrapper.sh "$share/wrapper.sh"
 # The virtual DSP is compiled at its first use; here, once for all users of the image.

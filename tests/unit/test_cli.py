@@ -270,7 +270,7 @@ class FakeEngine:
 
 def use(monkeypatch: pytest.MonkeyPatch, results: dict[str, dict[str, Any]] | C7xError) -> FakeEngine:
     engine = FakeEngine(results)
-    monkeypatch.setattr(cli, "select_engine", lambda *asked: engine)
+    monkeypatch.setattr(cli.making, "select_engine", lambda *asked: engine)
     monkeypatch.setattr(signal, "signal", lambda *args: None)
     return engine
 
@@ -408,7 +408,7 @@ def test_unforeseen_exception_is_an_internal_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     use(monkeypatch, {})
-    monkeypatch.setattr(cli, "select_engine", lambda *asked: 1 / 0)
+    monkeypatch.setattr(cli.making, "select_engine", lambda *asked: 1 / 0)
     assert cli.main(["import", "build"]) == 14
     assert "ZeroDivisionError" in capsys.readouterr().err
 
@@ -425,8 +425,8 @@ from c7x import cli
 from c7x.engine.local import LocalEngine
 from c7x.stages import StageRequest
 from tests.unit.engine_stages import TABLE
-cli.select_engine = lambda *asked: LocalEngine(table=TABLE, command=[sys.executable, {worker!r}])
-cli.requests_for = lambda names, options: [StageRequest(name="half", options={{"how": "sleep"}})]
+cli.making.select_engine = lambda *asked: LocalEngine(table=TABLE, command=[sys.executable, {worker!r}])
+cli.making.requests_for = lambda names, options: [StageRequest(name="half", options={{"how": "sleep"}})]
 sys.exit(cli.main(["import", {str(tmp_path / "build")!r}]))
 """
     process = subprocess.Popen(
@@ -446,7 +446,7 @@ def test_an_interrupted_command_answers_with_every_key_of_an_error(
     def interrupt(arguments: Any) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "main_inner", interrupt)
+    monkeypatch.setattr(cli.entry, "main_inner", interrupt)
     assert cli.main(["compile", "model.py", "--json"]) == 130
     answer = json.loads(capsys.readouterr().out)
     assert answer.keys() == UsageError("x").to_json().keys()
@@ -458,9 +458,9 @@ def test_json_stays_pure_when_user_code_prints(
 ) -> None:
     worker = Path(__file__).with_name("engine_stages.py")
     monkeypatch.setattr(
-        cli, "select_engine", lambda *asked: LocalEngine(table=TABLE, command=[sys.executable, str(worker)])
+        cli.making, "select_engine", lambda *asked: LocalEngine(table=TABLE, command=[sys.executable, str(worker)])
     )
-    monkeypatch.setattr(cli, "requests_for", lambda names, options: [StageRequest(name="chatter")])
+    monkeypatch.setattr(cli.making, "requests_for", lambda names, options: [StageRequest(name="chatter")])
     monkeypatch.setattr(signal, "signal", lambda *args: None)
     assert cli.main(["import", str(tmp_path), "--json"]) == 0
     out, err = capfd.readouterr()
