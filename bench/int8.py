@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.run import c7x, host_answer, ratios, say, spread, time_rounds
+from bench.common import c7x, host_answer, ratios, say, spread, time_rounds
 
 OURS, ORT = "cg_dsp int8", "onnxruntime int8 (QDQ)"
 #: Least SQNR to the float model, in dB: whoever is further away computes something else and is not timed.

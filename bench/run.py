@@ -19,8 +19,6 @@ import json
 import os
 import platform
 import shutil
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,7 +26,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+from bench.common import ROOT, c7x, host_answer, ratios, say, spread, time_rounds
+
 DEFAULT_MODELS = ("resnet18_224", "mobilenet_v2_224")
 DEFAULT_INT8_MODELS = ("resnet18", "mobilenet_v2")
 NATIVE, BASELINE, ORT, TORCH = "cg_dsp native", "cg_dsp baseline", "onnxruntime", "torch eager"
@@ -51,10 +50,6 @@ PINNING_VARIABLES = (
 def unpin() -> list[str]:
     """Remove ``PINNING_VARIABLES`` from the environment, before any library reads them; returns those that were set."""
     return [name for name in PINNING_VARIABLES if os.environ.pop(name, None) is not None]
-
-
-def say(text: str) -> None:
-    sys.stderr.write(text + "\n")
 
 
 # ------------------------------------------------------------------------------------------------------------ machine
@@ -97,17 +92,6 @@ def _cpu_model() -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------- compiling
-
-
-def c7x(*arguments: str) -> dict[str, Any]:
-    """Run ``c7x ... --json`` and return its object; its progress goes to standard error."""
-    command = [sys.executable, "-m", "c7x.cli", *arguments, "--json"]
-    say("+ c7x " + " ".join(command[3:]))
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT)
-    result: dict[str, Any] = json.loads(done.stdout or '{"status": "error", "message": "it printed nothing"}')
-    if done.returncode != 0 or result.get("status") != "ok":
-        raise SystemExit(f"c7x {arguments[0]} failed: {result.get('message')}")
-    return result
 
 
 def compile_model(name: str, folder: Path) -> tuple[Path, Path, dict[str, Any]]:
@@ -168,34 +152,6 @@ def contenders(name: str, native: Path, baseline: Path) -> dict[str, Any]:
         if not off <= AGREEMENT:
             raise SystemExit(f"{name}: {key} does not compute what PyTorch computes (relative error {off:.2g})")
     return found
-
-
-def host_answer(ws: Any, inputs: Any) -> Any:
-    from c7x.run.host import run_host
-
-    return run_host(ws, inputs).outputs[0]
-
-
-def time_rounds(found: Mapping[str, Any], *, rounds: int, repeat: int, warmup: int) -> dict[str, list[float]]:
-    """Seconds of each contender in each round: the median of ``repeat`` inferences. Who begins changes by the round."""
-    names = list(found)
-    times: dict[str, list[float]] = {name: [] for name in names}
-    for number in range(rounds):
-        say(f"round {number + 1} of {rounds}")
-        turn = number % len(names)
-        for name in names[turn:] + names[:turn]:
-            times[name].append(statistics.median(found[name].round(repeat, warmup)))
-    return times
-
-
-def spread(values: Sequence[float]) -> dict[str, float]:
-    return {"median": statistics.median(values), "min": min(values), "max": max(values)}
-
-
-def ratios(times: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
-    """The first contender's time over each other one's, round by round."""
-    first, *peers = times
-    return {peer: spread([a / b for a, b in zip(times[first], times[peer], strict=True)]) for peer in peers}
 
 
 def bench_model(name: str, *, rounds: int, repeat: int, warmup: int) -> dict[str, Any]:

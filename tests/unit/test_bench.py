@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.common import ratios, spread
 from bench.int8 import OURS, write_qdq
-from bench.run import int8_lines, machine, ratios, spread
+from bench.run import int8_lines, machine
 
 
 def test_ratios_are_of_the_times_of_one_round() -> None:
