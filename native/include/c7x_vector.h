@@ -70,9 +70,77 @@ C7X_INLINE c7x_i32x8 c7x_splat8i(int32_t x) {
 C7X_INLINE c7x_i32x8 c7x_bits8(c7x_f32x8 v) { return __as_int8(v); }
 C7X_INLINE c7x_f32x8 c7x_from_bits8(c7x_i32x8 v) { return __as_float8(v); }
 
+C7X_INLINE c7x_f32x8 c7x_add8(c7x_f32x8 a, c7x_f32x8 b) { return a + b; }
+C7X_INLINE c7x_f32x8 c7x_sub8(c7x_f32x8 a, c7x_f32x8 b) { return a - b; }
+C7X_INLINE c7x_f32x8 c7x_mul8(c7x_f32x8 a, c7x_f32x8 b) { return a * b; }
+C7X_INLINE c7x_f32x8 c7x_div8(c7x_f32x8 a, c7x_f32x8 b) { return a / b; }
+C7X_INLINE c7x_f32x8 c7x_fma8(c7x_f32x8 a, c7x_f32x8 b, c7x_f32x8 c) { return a * b + c; }
+
 /* Lane by lane a < b ? x : y; a comparison with NaN is false. */
 C7X_INLINE c7x_f32x8 c7x_select_lt8(c7x_f32x8 a, c7x_f32x8 b, c7x_f32x8 x, c7x_f32x8 y) {
   return __select(__cmp_lt_pred(a, b), x, y);
+}
+
+#elif defined(__GNUC__) && !defined(__clang__) && !defined(__AVX__) && !defined(C7X_CLONES)
+
+/* GCC keeps vectors that are wider than the machine's registers in memory, which costs a factor of ten. A structure of two
+ * halves it takes apart. Only floats: integer kernels have no long chains. */
+#pragma GCC diagnostic ignored "-Wpsabi"
+typedef float c7x_f32x4 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t c7x_i32x4 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t c7x_i32x8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef struct c7x_f32x8 {
+  c7x_f32x4 lo, hi;
+} c7x_f32x8;
+
+C7X_INLINE c7x_f32x8 c7x_halves8(c7x_f32x4 lo, c7x_f32x4 hi) {
+  c7x_f32x8 v;
+  v.lo = lo;
+  v.hi = hi;
+  return v;
+}
+
+C7X_INLINE c7x_f32x8 c7x_load8(const float *p) { return c7x_halves8(*(const c7x_f32x4 *)p, *(const c7x_f32x4 *)(p + 4)); }
+C7X_INLINE void c7x_store8(float *p, c7x_f32x8 v) {
+  *(c7x_f32x4 *)p = v.lo;
+  *(c7x_f32x4 *)(p + 4) = v.hi;
+}
+
+C7X_INLINE c7x_f32x8 c7x_splat8(float x) {
+  const c7x_f32x4 half = {x, x, x, x};
+  return c7x_halves8(half, half);
+}
+C7X_INLINE c7x_i32x8 c7x_splat8i(int32_t x) {
+  const c7x_i32x8 v = {x, x, x, x, x, x, x, x};
+  return v;
+}
+
+C7X_INLINE c7x_i32x8 c7x_bits8(c7x_f32x8 v) {
+  c7x_i32x8 bits;
+  memcpy(&bits, &v, sizeof bits);
+  return bits;
+}
+C7X_INLINE c7x_f32x8 c7x_from_bits8(c7x_i32x8 bits) {
+  c7x_f32x8 v;
+  memcpy(&v, &bits, sizeof v);
+  return v;
+}
+
+C7X_INLINE c7x_f32x8 c7x_add8(c7x_f32x8 a, c7x_f32x8 b) { return c7x_halves8(a.lo + b.lo, a.hi + b.hi); }
+C7X_INLINE c7x_f32x8 c7x_sub8(c7x_f32x8 a, c7x_f32x8 b) { return c7x_halves8(a.lo - b.lo, a.hi - b.hi); }
+C7X_INLINE c7x_f32x8 c7x_mul8(c7x_f32x8 a, c7x_f32x8 b) { return c7x_halves8(a.lo * b.lo, a.hi * b.hi); }
+C7X_INLINE c7x_f32x8 c7x_div8(c7x_f32x8 a, c7x_f32x8 b) { return c7x_halves8(a.lo / b.lo, a.hi / b.hi); }
+C7X_INLINE c7x_f32x8 c7x_fma8(c7x_f32x8 a, c7x_f32x8 b, c7x_f32x8 c) {
+  return c7x_halves8(a.lo * b.lo + c.lo, a.hi * b.hi + c.hi);
+}
+
+C7X_INLINE c7x_f32x4 c7x_select_lt4(c7x_f32x4 a, c7x_f32x4 b, c7x_f32x4 x, c7x_f32x4 y) {
+  const c7x_i32x4 less = (c7x_i32x4)(a < b);
+  return (c7x_f32x4)((less & (c7x_i32x4)x) | (~less & (c7x_i32x4)y));
+}
+/* Lane by lane a < b ? x : y; a comparison with NaN is false. */
+C7X_INLINE c7x_f32x8 c7x_select_lt8(c7x_f32x8 a, c7x_f32x8 b, c7x_f32x8 x, c7x_f32x8 y) {
+  return c7x_halves8(c7x_select_lt4(a.lo, b.lo, x.lo, y.lo), c7x_select_lt4(a.hi, b.hi, x.hi, y.hi));
 }
 
 #else
@@ -102,6 +170,13 @@ C7X_INLINE c7x_i32x8 c7x_splat8i(int32_t x) {
 C7X_INLINE c7x_i32x8 c7x_bits8(c7x_f32x8 v) { return (c7x_i32x8)v; }
 C7X_INLINE c7x_f32x8 c7x_from_bits8(c7x_i32x8 v) { return (c7x_f32x8)v; }
 
+C7X_INLINE c7x_f32x8 c7x_add8(c7x_f32x8 a, c7x_f32x8 b) { return a + b; }
+C7X_INLINE c7x_f32x8 c7x_sub8(c7x_f32x8 a, c7x_f32x8 b) { return a - b; }
+C7X_INLINE c7x_f32x8 c7x_mul8(c7x_f32x8 a, c7x_f32x8 b) { return a * b; }
+C7X_INLINE c7x_f32x8 c7x_div8(c7x_f32x8 a, c7x_f32x8 b) { return a / b; }
+/* One rounding where the compiler may contract (-ffp-contract=fast), two elsewhere. */
+C7X_INLINE c7x_f32x8 c7x_fma8(c7x_f32x8 a, c7x_f32x8 b, c7x_f32x8 c) { return a * b + c; }
+
 /* Lane by lane a < b ? x : y; a comparison with NaN is false. */
 C7X_INLINE c7x_f32x8 c7x_select_lt8(c7x_f32x8 a, c7x_f32x8 b, c7x_f32x8 x, c7x_f32x8 y) {
   const c7x_i32x8 less = (c7x_i32x8)(a < b);
@@ -109,9 +184,6 @@ C7X_INLINE c7x_f32x8 c7x_select_lt8(c7x_f32x8 a, c7x_f32x8 b, c7x_f32x8 x, c7x_f
 }
 
 #endif
-
-/* a * b + c; one rounding where the compiler may contract (-ffp-contract=fast), two elsewhere. */
-C7X_INLINE c7x_f32x8 c7x_fma8(c7x_f32x8 a, c7x_f32x8 b, c7x_f32x8 c) { return a * b + c; }
 
 /* The first n floats (0 <= n <= 8), the other lanes 0; nothing behind them is read. */
 C7X_INLINE c7x_f32x8 c7x_load8_n(const float *p, int32_t n) {
@@ -161,7 +233,7 @@ C7X_INLINE c7x_f32x8 c7x_exp8(c7x_f32x8 x) {
   c7x_i32x8 e, half;
   x = c7x_min8(c7x_max8(x, c7x_splat8(-106.0f)), c7x_splat8(90.0f));
   t = c7x_fma8(x, c7x_splat8(1.44269504f), magic);
-  n = t - magic;
+  n = c7x_sub8(t, magic);
   r = c7x_fma8(n, c7x_splat8(-0.693359375f), x);
   r = c7x_fma8(n, c7x_splat8(2.12194440e-4f), r);
   p = c7x_splat8(0.0013941213f);
@@ -173,8 +245,8 @@ C7X_INLINE c7x_f32x8 c7x_exp8(c7x_f32x8 x) {
   p = c7x_fma8(p, r, c7x_splat8(1.0f));
   e = c7x_bits8(t) - c7x_splat8i(0x4b400000);
   half = e >> 1;
-  p = p * c7x_from_bits8((half + c7x_splat8i(127)) << 23);
-  return p * c7x_from_bits8((e - half + c7x_splat8i(127)) << 23);
+  p = c7x_mul8(p, c7x_from_bits8((half + c7x_splat8i(127)) << 23));
+  return c7x_mul8(p, c7x_from_bits8((e - half + c7x_splat8i(127)) << 23));
 }
 
 #endif /* C7X_VECTOR_H */

@@ -63,7 +63,7 @@ def tile_text(s: ConvShape, outputs: int, row: int, load: str, store: str) -> li
     for p in range(outputs):
         value = f"a{p}"
         if residual:
-            value += " + " + load.format(f"res + {p * s.o} + c")
+            value = f"c7x_add8({value}, {load.format(f'res + {p * s.o} + c')})"
         if activation:
             value = f"{activation}({value})"
         lines.append(store.format(f"dst + {p * s.o} + c", value))

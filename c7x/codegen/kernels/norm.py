@@ -39,14 +39,14 @@ def generate(
     put(f"    float* const y = out0 + n * {norm};")
     put("    c7x_f32x8 sum = c7x_splat8(0.0f), square = c7x_splat8(0.0f);")
     if full:
-        put(f"    for (int32_t i = 0; i < {full}; i += {LANES}) sum = sum + c7x_load8(x + i);")
+        put(f"    for (int32_t i = 0; i < {full}; i += {LANES}) sum = c7x_add8(sum, c7x_load8(x + i));")
     if tail:
-        put(f"    sum = sum + c7x_load8_n(x + {full}, {tail});")
+        put(f"    sum = c7x_add8(sum, c7x_load8_n(x + {full}, {tail}));")
     put(f"    const float mean = c7x_hadd8(sum) / {norm}.0f;")
     if full:
         put("    const c7x_f32x8 means = c7x_splat8(mean);")
         put(f"    for (int32_t i = 0; i < {full}; i += {LANES}) {{")
-        put("      const c7x_f32x8 d = c7x_load8(x + i) - means;")
+        put("      const c7x_f32x8 d = c7x_sub8(c7x_load8(x + i), means);")
         put("      square = c7x_fma8(d, d, square);")
         put("    }")
     put("    float variance = c7x_hadd8(square);")
@@ -57,7 +57,7 @@ def generate(
         put("    const c7x_f32x8 scales = c7x_splat8(scale);")
         put(
             f"    for (int32_t i = 0; i < {full}; i += {LANES}) c7x_store8(y + i, "
-            "c7x_fma8((c7x_load8(x + i) - means) * scales, c7x_load8(in1 + i), c7x_load8(in2 + i)));"
+            "c7x_fma8(c7x_mul8(c7x_sub8(c7x_load8(x + i), means), scales), c7x_load8(in1 + i), c7x_load8(in2 + i)));"
         )
     if tail:
         put(f"    for (int32_t i = {full}; i < {norm}; ++i) y[i] = (x[i] - mean) * scale * in1[i] + in2[i];")

@@ -84,29 +84,32 @@ def _rows(outer: int, axis: int, *, log: bool) -> str:
         put(f"      const int32_t end = j + 1024 < {full} ? j + 1024 : {full};")
         put("      c7x_f32x8 part = c7x_splat8(0.0f);")
         put(f"      for (int32_t i = j; i < end; i += {LANES}) {{")
-        put("        const c7x_f32x8 e = c7x_exp8(c7x_load8(x + i) - shift);")
-        put(f"        {store}part = part + e;")
+        put("        const c7x_f32x8 e = c7x_exp8(c7x_sub8(c7x_load8(x + i), shift));")
+        put(f"        {store}part = c7x_add8(part, e);")
         put("      }")
-        put("      sum = sum + part;")
+        put("      sum = c7x_add8(sum, part);")
         put("    }")
     if tail:
-        put("    const c7x_f32x8 e = c7x_exp8(c7x_load8(last) - shift);")
-        put("    sum = sum + e;")
+        put("    const c7x_f32x8 e = c7x_exp8(c7x_sub8(c7x_load8(last), shift));")
+        put("    sum = c7x_add8(sum, e);")
     if log:
         put("    const c7x_f32x8 scale = c7x_splat8(logf(c7x_hadd8(sum)));")
         if full:
             put(
                 f"    for (int32_t i = 0; i < {full}; i += {LANES}) "
-                "c7x_store8(y + i, c7x_load8(x + i) - shift - scale);"
+                "c7x_store8(y + i, c7x_sub8(c7x_sub8(c7x_load8(x + i), shift), scale));"
             )
         if tail:
-            put(f"    c7x_store8_n(y + {full}, c7x_load8(last) - shift - scale, {tail});")
+            put(f"    c7x_store8_n(y + {full}, c7x_sub8(c7x_sub8(c7x_load8(last), shift), scale), {tail});")
     else:
         put("    const c7x_f32x8 scale = c7x_splat8(1.0f / c7x_hadd8(sum));")
         if full:
-            put(f"    for (int32_t i = 0; i < {full}; i += {LANES}) c7x_store8(y + i, c7x_load8(y + i) * scale);")
+            put(
+                f"    for (int32_t i = 0; i < {full}; i += {LANES}) "
+                "c7x_store8(y + i, c7x_mul8(c7x_load8(y + i), scale));"
+            )
         if tail:
-            put(f"    c7x_store8_n(y + {full}, e * scale, {tail});")
+            put(f"    c7x_store8_n(y + {full}, c7x_mul8(e, scale), {tail});")
     put("  }")
     put("  return 0;")
     return "\n".join(lines) + "\n"
@@ -130,8 +133,8 @@ def _columns(outer: int, axis: int, inner: int, *, log: bool) -> str:
     """
     block = _block(axis, inner)
     if log:
-        first = "sum = sum + c7x_exp8(c7x_load8(w) - top);"
-        last = "c7x_load8(w) - top - shift"
+        first = "sum = c7x_add8(sum, c7x_exp8(c7x_sub8(c7x_load8(w), top)));"
+        last = "c7x_sub8(c7x_sub8(c7x_load8(w), top), shift)"
         between = [
             "float logs[8];",
             "c7x_store8(logs, sum);",
@@ -139,9 +142,9 @@ def _columns(outer: int, axis: int, inner: int, *, log: bool) -> str:
             "const c7x_f32x8 shift = c7x_load8(logs);",
         ]
     else:
-        first = "const c7x_f32x8 e = c7x_exp8(c7x_load8(w) - top); c7x_store8(w, e); sum = sum + e;"
-        last = "c7x_load8(w) * scale"
-        between = ["const c7x_f32x8 scale = c7x_splat8(1.0f) / sum;"]
+        first = "const c7x_f32x8 e = c7x_exp8(c7x_sub8(c7x_load8(w), top)); c7x_store8(w, e); sum = c7x_add8(sum, e);"
+        last = "c7x_mul8(c7x_load8(w), scale)"
+        between = ["const c7x_f32x8 scale = c7x_div8(c7x_splat8(1.0f), sum);"]
     loop = f"for (int32_t i = 0; i < {axis}; ++i)"
     lines = [
         "float* const copy = (float*)(void*)workspace;",

@@ -175,7 +175,7 @@ def block_function(
 
     def finish_run(level: str, indent: str) -> None:
         for p in range(pixels if level == run else 0):
-            put(indent + " ".join(f"t{p}_{v} = t{p}_{v} + a{p}_{v}; a{p}_{v} = zero;" for v in range(vectors)))
+            put(indent + " ".join(f"t{p}_{v} = c7x_add8(t{p}_{v}, a{p}_{v}); a{p}_{v} = zero;" for v in range(vectors)))
 
     indent = "  "
     if taps.rows > 1:
@@ -221,7 +221,7 @@ def block_function(
         for v in range(vectors):
             value = f"{total_name}{p}_{v}"
             if epilogue.residual:
-                value = f"{value} + {load('res', p * out_step, v)}"
+                value = f"c7x_add8({value}, {load('res', p * out_step, v)})"
             if activation:
                 value = f"{activation}({value})"
             target = f"d + {p * out_step + v * LANES}"

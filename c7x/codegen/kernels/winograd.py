@@ -73,8 +73,11 @@ def plane_floats(floats: int) -> int:
 
 
 def _combine(signs: Sequence[tuple[str, int]]) -> str:
-    """A sum of names with signs, like ``a - b``; the first sign is plus."""
-    return signs[0][0] + "".join(f" {'+' if sign > 0 else '-'} {name}" for name, sign in signs[1:])
+    """A sum of names with signs, from the left; the first sign is plus."""
+    value = signs[0][0]
+    for name, sign in signs[1:]:
+        value = f"c7x_{'add' if sign > 0 else 'sub'}8({value}, {name})"
+    return value
 
 
 #: Rows of B^T and A^T: positions and signs.
@@ -97,7 +100,7 @@ def _input_function(s: ConvShape, chunk: int, tile_cols: int, row: int, plane: i
         put.append("      {")
         for r in range(4):
             a, b = (f"c7x_load8(x + {r * row + q * s.c} + c)" for q in (left, right))
-            put.append(f"        const c7x_f32x8 r{r} = {a} {'+' if sign > 0 else '-'} {b};")
+            put.append(f"        const c7x_f32x8 r{r} = c7x_{'add' if sign > 0 else 'sub'}8({a}, {b});")
         for i, terms in enumerate(_BT):
             value = _combine([(f"r{r}", sign) for r, sign in terms])
             put.append(f"        c7x_store8(d + {(i * 4 + j) * plane} + c, {value});")
@@ -137,10 +140,10 @@ def _output_function(s: ConvShape, chunk: int, tile_cols: int, plane: int) -> st
         for j, terms in enumerate(_AT):
             value = _combine([(f"s{i}{k}", sign) for k, sign in terms])
             if bias:
-                value += " + b"
+                value = f"c7x_add8({value}, b)"
             offset = (i * s.ow + j) * s.o
             if residual:
-                value += f" + c7x_load8(res + at + {offset} + c)"
+                value = f"c7x_add8({value}, c7x_load8(res + at + {offset} + c))"
             if activation:
                 value = f"{activation}({value})"
             store = f"c7x_store8(dst + at + {offset} + c, {value});"

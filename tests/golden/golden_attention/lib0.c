@@ -242,10 +242,10 @@ static int32_t __tvm_ffi_softmax_5(const float* C7X_RESTRICT in0, float* C7X_RES
     for (int32_t i = 0; i < 8; ++i) last[i] = i < 5 ? x[0 + i] : -INFINITY;
     top = c7x_max8(top, c7x_load8(last));
     const c7x_f32x8 shift = c7x_splat8(c7x_hmax8(top));
-    const c7x_f32x8 e = c7x_exp8(c7x_load8(last) - shift);
-    sum = sum + e;
+    const c7x_f32x8 e = c7x_exp8(c7x_sub8(c7x_load8(last), shift));
+    sum = c7x_add8(sum, e);
     const c7x_f32x8 scale = c7x_splat8(1.0f / c7x_hadd8(sum));
-    c7x_store8_n(y + 0, e * scale, 5);
+    c7x_store8_n(y + 0, c7x_mul8(e, scale), 5);
   }
   return 0;
 }

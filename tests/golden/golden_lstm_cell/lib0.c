@@ -75,8 +75,8 @@ C7X_KERNEL static void __tvm_ffi_matmul_1x12x3_add_block2_tile(const float* s0, 
     a0_1 = c7x_fma8(x, w1, a0_1);
     w += 16;
   }
-  c7x_store8(d + 0, a0_0 + c7x_load8(res + 0));
-  c7x_store8_n(d + 8, a0_1 + c7x_load8_n(res + 8, tail), tail);
+  c7x_store8(d + 0, c7x_add8(a0_0, c7x_load8(res + 0)));
+  c7x_store8_n(d + 8, c7x_add8(a0_1, c7x_load8_n(res + 8, tail)), tail);
 }
 
 static void __tvm_ffi_matmul_1x12x3_add_block2(const float* C7X_RESTRICT src, const float* C7X_RESTRICT weights, const float* C7X_RESTRICT bias, const float* C7X_RESTRICT res, float* C7X_RESTRICT dst, int32_t first, int32_t last, int32_t tail) {
