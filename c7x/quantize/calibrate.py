@@ -132,9 +132,10 @@ def file_samples(path: Path, specs: Sequence[InputSpec]) -> list[Sample]:
     if not path.is_file():
         raise UsageError(f"there is no calibration file {path}", hint="--calibrate data.npz")
     try:
-        loaded = np.load(path, allow_pickle=False)
         arrays: Mapping[str, np.ndarray]
-        arrays = {"arr_0": loaded} if isinstance(loaded, np.ndarray) else {k: loaded[k] for k in loaded.files}
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            arrays = {"arr_0": loaded} if isinstance(loaded, np.ndarray) else {k: loaded[k] for k in loaded.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise FormatError(
             f"{path} is no .npz or .npy file of plain arrays", cause=str(error), hint="write it with numpy.savez"
