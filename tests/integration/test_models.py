@@ -204,9 +204,9 @@ VIRTUAL_DSP = frozenset(
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def virtual_dsp() -> Iterator[None]:
-    """A virtual DSP that all tests of the session use."""
+    """A virtual DSP for these tests. Longer it must not live: commands find it by the environment."""
     with private_server() as place, pytest.MonkeyPatch.context() as patch:
         patch.setenv(SOCKET_ENV, str(place.socket))
         yield
