@@ -241,7 +241,7 @@ def test_a_reason_is_true(name: str, reason: str) -> None:
             "make venv",
             "npm",
         ),
-        "container engine": ("docker", "podman", "compose", "images/", "--engine", "make image"),
+        "container engine": ("docker", "podman", "compose", "images/", "--engine", "make image", "devcontainer"),
         "root": ("apt-get", "sudo", "/usr/local", "deploy"),
         "Python environment": ("pip install",),
         "own step of CI": ("make ", ".ci/run", "pytest", "ctest"),
