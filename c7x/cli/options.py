@@ -14,6 +14,12 @@ Source = Annotated[
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The build directory.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else there.")]
 ModeOption = Annotated[str, typer.Option("--mode", help="c7x_host, c7x_vdsp or c7x_dload.")]
+BuiltMode = Annotated[
+    str | None,
+    typer.Option(
+        "--mode", help="c7x_host, c7x_vdsp or c7x_dload; default: the one it was built for.", show_default=False
+    ),
+]
 BoardOption = Annotated[str | None, typer.Option("--board", help="beagley-ai or j722s-evm.", show_default=False)]
 TargetOption = Annotated[
     str | None, typer.Option("--target", metavar="STRING", help="Target string, 'c_static -mcpu=c7x ...'.")
@@ -127,3 +133,8 @@ InputOption = Annotated[
     list[Path] | None,
     typer.Option("--input", help="A .npy file per input in order, or one .npz or .bin; default: the example inputs."),
 ]
+
+
+def input_files(given: list[Path] | None) -> list[str] | None:
+    """``--input`` as a JSON value; None stands for the example inputs."""
+    return [str(path) for path in given] if given else None

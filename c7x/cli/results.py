@@ -14,9 +14,11 @@ from c7x.cli.making import run_stages, word_of
 from c7x.cli.options import (
     BoardOption,
     Build,
+    BuiltMode,
     HostOption,
     InputOption,
     Json,
+    input_files,
 )
 from c7x.errors import CheckFailed
 from c7x.report.inspect import inspect_workspace
@@ -35,12 +37,7 @@ def run(
         Path | None, typer.Option("--output", help="Where to put the outputs: .npz, .npy or .bin.")
     ] = None,
     repeat: Annotated[int, typer.Option("--repeat", min=1, help="Infer so often in one process.")] = 1,
-    mode: Annotated[
-        str | None,
-        typer.Option(
-            "--mode", help="c7x_host, c7x_vdsp or c7x_dload; default: the one it was built for.", show_default=False
-        ),
-    ] = None,
+    mode: BuiltMode = None,
     board: BoardOption = None,
     host: HostOption = None,
     as_json: Json = False,
@@ -48,7 +45,7 @@ def run(
     """Run what was built, cg_dsp or lib0.out, on the example inputs or on given ones."""
     workspace = Workspace(build)
     options = {
-        "input": [str(path) for path in input] if input else None,
+        "input": input_files(input),
         "output": str(output) if output else None,
         "repeat": repeat,
         "mode": mode,
@@ -119,7 +116,7 @@ def compare(
 ) -> None:
     """Compare cg_dsp with PyTorch on the same inputs; exit code 1 beyond the tolerance."""
     options = {
-        "input": [str(path) for path in input] if input else None,
+        "input": input_files(input),
         "rtol": rtol,
         "atol": atol,
         "tolerance": tolerance,
@@ -145,12 +142,7 @@ def profile(
     ctx: typer.Context,
     build: Build = Path("build"),
     input: InputOption = None,  # noqa: A002 - the option is called so
-    mode: Annotated[
-        str | None,
-        typer.Option(
-            "--mode", help="c7x_host, c7x_vdsp or c7x_dload; default: the one it was built for.", show_default=False
-        ),
-    ] = None,
+    mode: BuiltMode = None,
     board: BoardOption = None,
     host: HostOption = None,
     log: Annotated[
@@ -166,7 +158,7 @@ def profile(
 ) -> None:
     """Show what every layer takes, on the first inference and when caches are warm; writes profile.json."""
     options = {
-        "input": [str(path) for path in input] if input else None,
+        "input": input_files(input),
         "mode": mode,
         "board": board,
         "host": host,

@@ -70,25 +70,31 @@ C7X_INLINE c7x_i32x8 c7x_splat8i(int32_t x) {
 C7X_INLINE c7x_i32x8 c7x_bits8(c7x_f32x8 v) { return __as_int8(v); }
 C7X_INLINE c7x_f32x8 c7x_from_bits8(c7x_i32x8 v) { return __as_float8(v); }
 
-C7X_INLINE c7x_f32x8 c7x_add8(c7x_f32x8 a, c7x_f32x8 b) { return a + b; }
-C7X_INLINE c7x_f32x8 c7x_sub8(c7x_f32x8 a, c7x_f32x8 b) { return a - b; }
-C7X_INLINE c7x_f32x8 c7x_mul8(c7x_f32x8 a, c7x_f32x8 b) { return a * b; }
-C7X_INLINE c7x_f32x8 c7x_div8(c7x_f32x8 a, c7x_f32x8 b) { return a / b; }
-C7X_INLINE c7x_f32x8 c7x_fma8(c7x_f32x8 a, c7x_f32x8 b, c7x_f32x8 c) { return a * b + c; }
-
 /* Lane by lane a < b ? x : y; a comparison with NaN is false. */
 C7X_INLINE c7x_f32x8 c7x_select_lt8(c7x_f32x8 a, c7x_f32x8 b, c7x_f32x8 x, c7x_f32x8 y) {
   return __select(__cmp_lt_pred(a, b), x, y);
 }
 
-#elif defined(__GNUC__) && !defined(__clang__) && !defined(__AVX__) && !defined(C7X_CLONES)
+#else
+
+/* Without AVX a 32-byte vector is passed in memory, which GCC and clang remark on; all users are inlined. */
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+/* Model inputs and outputs are aligned to their elements only, hence the four bytes. */
+typedef int32_t c7x_i32x8 __attribute__((vector_size(32), aligned(4), may_alias));
+
+C7X_INLINE c7x_i32x8 c7x_splat8i(int32_t x) {
+  const c7x_i32x8 v = {x, x, x, x, x, x, x, x};
+  return v;
+}
+
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__AVX__) && !defined(C7X_CLONES)
 
 /* GCC keeps vectors that are wider than the machine's registers in memory, which costs a factor of ten. A structure of two
  * halves it takes apart. Only floats: integer kernels have no long chains. */
-#pragma GCC diagnostic ignored "-Wpsabi"
+#define C7X_HALVES 1
 typedef float c7x_f32x4 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t c7x_i32x4 __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int32_t c7x_i32x8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef struct c7x_f32x8 {
   c7x_f32x4 lo, hi;
 } c7x_f32x8;
@@ -110,11 +116,6 @@ C7X_INLINE c7x_f32x8 c7x_splat8(float x) {
   const c7x_f32x4 half = {x, x, x, x};
   return c7x_halves8(half, half);
 }
-C7X_INLINE c7x_i32x8 c7x_splat8i(int32_t x) {
-  const c7x_i32x8 v = {x, x, x, x, x, x, x, x};
-  return v;
-}
-
 C7X_INLINE c7x_i32x8 c7x_bits8(c7x_f32x8 v) {
   c7x_i32x8 bits;
   memcpy(&bits, &v, sizeof bits);
@@ -145,12 +146,7 @@ C7X_INLINE c7x_f32x8 c7x_select_lt8(c7x_f32x8 a, c7x_f32x8 b, c7x_f32x8 x, c7x_f
 
 #else
 
-/* Without AVX a 32-byte vector is passed in memory, which GCC and clang remark on; all users are inlined. */
-#pragma GCC diagnostic ignored "-Wpsabi"
-
-/* Model inputs and outputs are aligned to their elements only, hence the four bytes. */
 typedef float c7x_f32x8 __attribute__((vector_size(32), aligned(4), may_alias));
-typedef int32_t c7x_i32x8 __attribute__((vector_size(32), aligned(4), may_alias));
 
 C7X_INLINE c7x_f32x8 c7x_load8(const float *p) { return *(const c7x_f32x8 *)p; }
 C7X_INLINE void c7x_store8(float *p, c7x_f32x8 v) { *(c7x_f32x8 *)p = v; }
@@ -162,20 +158,8 @@ C7X_INLINE void c7x_store8(float *p, c7x_f32x8 v) { *(c7x_f32x8 *)p = v; }
     (c7x_f32x8){c7x_lane, c7x_lane, c7x_lane, c7x_lane, c7x_lane, c7x_lane, c7x_lane, c7x_lane}; \
   })
 
-C7X_INLINE c7x_i32x8 c7x_splat8i(int32_t x) {
-  const c7x_i32x8 v = {x, x, x, x, x, x, x, x};
-  return v;
-}
-
 C7X_INLINE c7x_i32x8 c7x_bits8(c7x_f32x8 v) { return (c7x_i32x8)v; }
 C7X_INLINE c7x_f32x8 c7x_from_bits8(c7x_i32x8 v) { return (c7x_f32x8)v; }
-
-C7X_INLINE c7x_f32x8 c7x_add8(c7x_f32x8 a, c7x_f32x8 b) { return a + b; }
-C7X_INLINE c7x_f32x8 c7x_sub8(c7x_f32x8 a, c7x_f32x8 b) { return a - b; }
-C7X_INLINE c7x_f32x8 c7x_mul8(c7x_f32x8 a, c7x_f32x8 b) { return a * b; }
-C7X_INLINE c7x_f32x8 c7x_div8(c7x_f32x8 a, c7x_f32x8 b) { return a / b; }
-/* One rounding where the compiler may contract (-ffp-contract=fast), two elsewhere. */
-C7X_INLINE c7x_f32x8 c7x_fma8(c7x_f32x8 a, c7x_f32x8 b, c7x_f32x8 c) { return a * b + c; }
 
 /* Lane by lane a < b ? x : y; a comparison with NaN is false. */
 C7X_INLINE c7x_f32x8 c7x_select_lt8(c7x_f32x8 a, c7x_f32x8 b, c7x_f32x8 x, c7x_f32x8 y) {
@@ -183,6 +167,16 @@ C7X_INLINE c7x_f32x8 c7x_select_lt8(c7x_f32x8 a, c7x_f32x8 b, c7x_f32x8 x, c7x_f
   return (c7x_f32x8)((less & (c7x_i32x8)x) | (~less & (c7x_i32x8)y));
 }
 
+#endif /* halves or whole vectors */
+#endif /* DSP or host */
+
+#if !defined(C7X_HALVES)
+C7X_INLINE c7x_f32x8 c7x_add8(c7x_f32x8 a, c7x_f32x8 b) { return a + b; }
+C7X_INLINE c7x_f32x8 c7x_sub8(c7x_f32x8 a, c7x_f32x8 b) { return a - b; }
+C7X_INLINE c7x_f32x8 c7x_mul8(c7x_f32x8 a, c7x_f32x8 b) { return a * b; }
+C7X_INLINE c7x_f32x8 c7x_div8(c7x_f32x8 a, c7x_f32x8 b) { return a / b; }
+/* a * b + c: one rounding where the compiler may contract (-ffp-contract=fast), two elsewhere. */
+C7X_INLINE c7x_f32x8 c7x_fma8(c7x_f32x8 a, c7x_f32x8 b, c7x_f32x8 c) { return a * b + c; }
 #endif
 
 /* The first n floats (0 <= n <= 8), the other lanes 0; nothing behind them is read. */
